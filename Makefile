@@ -1,0 +1,97 @@
+# What contributors and CI call. `make help` lists it.
+
+# Coverage that `make test` demands: of everything, and (with branches) of what decides.
+COVER_ALL ?= 95
+COVER_CORE ?= 100
+# Two workers are right for two cores: most tests wait for processes, and a third one makes their windows late.
+WORKERS ?= 2
+
+SUPPORTED := 3.11 3.12 3.13
+PYTHON ?= $(or $(shell scripts/find-python $(SUPPORTED)),python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := pytest -n $(WORKERS) --dist loadfile
+
+# Some machines forbid byte code, which doubles the start of everything that is measured and tested here.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-all test-lab test-engines soak lint format bench capabilities clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Two stamps, so that a first look (make demo) does not wait for the test tools.
+$(VENV)/.installed: pyproject.toml scripts/longwatch
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing longwatch into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "installing what tests and checks need into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+venv: $(VENV)/.installed-dev ## Make .venv with longwatch and the tools for work on it
+
+demo: $(VENV)/.installed ## Watch a lively command and a stuck one
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
+
+test: venv ## Run all tests, and check what they cover
+	@rm -rf .cache/coverage
+	$(BIN)/coverage run -m $(PYTEST)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --fail-under=$(COVER_ALL) --format=total >/dev/null || all=short; \
+	$(BIN)/coverage report --fail-under=$(COVER_CORE) --include='*/longwatch/core/*' || core=short; \
+	$(BIN)/coverage report | tail -1; \
+	test -z "$$all" || echo "coverage of everything is below $(COVER_ALL) %: $(BIN)/coverage report"; \
+	test -z "$$core" || echo "coverage of core is below $(COVER_CORE) %"; \
+	test -z "$$all$$core"
+
+test-all: venv ## Run all tests on each supported Python that is here
+	@failed=; for version in $(SUPPORTED); do \
+	    python=$$(scripts/find-python $$version) || { echo "no Python $$version here: skipped"; continue; }; \
+	    echo "Python $$version"; venv=$(VENV)-$$version; \
+	    test -x $$venv/bin/python || $$python -m venv $$venv || exit; \
+	    $$venv/bin/python -m pip install --quiet --editable '.[dev]' || exit; \
+	    $$venv/bin/python -m $(PYTEST) || failed="$$failed $$version"; \
+	done; test -z "$$failed" || { echo "failed on:$$failed"; exit 1; }
+
+test-lab: venv ## Run real agent programs against a scripted model
+	@$(BIN)/python tests/lab/agents.py install claude --into .cache/agents >.cache/agents.log 2>&1 \
+	    || echo "claude cannot be installed here, so its tests are skipped (see .cache/agents.log)"
+	$(BIN)/python -m pytest -m lab -rs -n 4 --dist worksteal tests/lab
+
+test-engines: ## Run the tests of cluster engines
+	@echo "there are none yet: nothing runs beyond one machine so far"
+
+soak: venv ## Repeat the torture tests a hundred times under load
+	$(BIN)/python -m $(PYTEST) -m soak --timeout 1800
+
+lint: venv ## Check style, types, and who imports whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/reference.py --check
+
+format: venv ## Let the formatter and the fixer change the files
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: venv ## Measure an installed wheel against its peers, and print ratios
+	@rm -rf dist
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
+	@$(VENV)-bench/bin/python -m pip install --quiet dist/*.whl
+	@$(VENV)-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(VENV)-bench/bin/python -m bench
+
+capabilities: venv ## List capability rows and faults without a test
+	@$(BIN)/python scripts/capabilities.py
+
+clean: ## Remove all that was made here
+	rm -rf $(VENV) $(VENV)-* dist build htmlcov .cache .mypy_cache .ruff_cache .hypothesis \
+	    .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""longwatch supervises long-running agents and commands by progress, never by elapsed time alone.
+
+The public names are loaded when they are first used, so that a program that needs one does not pay for all.
+"""
+
+__version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from longwatch.errors import LongwatchError
+    from longwatch.library import run, run_async, watch
+    from longwatch.limits import Limits
+    from longwatch.posix.files import file_idle_since
+    from longwatch.reached import CeilingReached, FirstReached, IdleReached, LimitReached, TimeoutReached
+    from longwatch.result import Result, RunFailed
+
+_HOMES = {
+    "CeilingReached": "reached",
+    "FirstReached": "reached",
+    "IdleReached": "reached",
+    "LimitReached": "reached",
+    "Limits": "limits",
+    "LongwatchError": "errors",
+    "Result": "result",
+    "RunFailed": "result",
+    "TimeoutReached": "reached",
+    "file_idle_since": "posix.files",
+    "run": "library",
+    "run_async": "library",
+    "watch": "library",
+}
+
+__all__ = [
+    "CeilingReached",
+    "FirstReached",
+    "IdleReached",
+    "LimitReached",
+    "Limits",
+    "LongwatchError",
+    "Result",
+    "RunFailed",
+    "TimeoutReached",
+    "file_idle_since",
+    "run",
+    "run_async",
+    "watch",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(f"longwatch.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,60 @@
+"""The parts of `run` that not every run has: a log, a rule for lines that are no progress, the screen as a source."""
+
+from longwatch.cli.front import Front, say
+from longwatch.errors import UsageError
+from longwatch.runtime.process import STDOUT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from longwatch.posix.judge import LineJudge
+
+
+def prepare(front: Front) -> None:
+    """Open and compile what can be wrong, before anything is started. Raises UsageError."""
+    values = front.values
+    if values.log is not None:
+        front.log = _open_log(values.log, values.log_max)
+    if values.not_progress is not None:
+        _judge(values.not_progress)
+    if "screen" in values.progress:
+        front.screen = _screen(values.pty)
+
+
+def attach(front: Front) -> None:
+    """Give each stream its log and its judge, and the screen its bytes."""
+    for pump in front.process.pumps.values():
+        pump.log = front.log
+        if front.values.not_progress is not None:
+            pump.judge = _judge(front.values.not_progress)
+    if front.screen is not None:
+        front.process.pumps[STDOUT].taps.append(front.screen.feed)
+
+
+def _open_log(path: str, limit: int) -> "object":
+    from longwatch.posix.log import Log  # noqa: PLC0415
+
+    try:
+        return Log(path, limit, on_warning=lambda text: say(f"--log {path}: {text}; the run goes on without it"))
+    except OSError as error:
+        raise UsageError(f"--log {path}: cannot be written: {(error.strerror or '').lower()}") from error
+
+
+def _judge(pattern: str) -> "LineJudge":
+    from longwatch.posix.judge import LineJudge  # noqa: PLC0415
+
+    try:
+        return LineJudge(pattern)
+    except ValueError as error:
+        raise UsageError(f"--not-progress {error}; quote it for the shell, escape what is meant literally") from error
+
+
+def _screen(pty: bool | None) -> "object":
+    if pty is False:
+        raise UsageError("--progress screen needs a terminal for the program; leave --no-pty out")
+    try:
+        from longwatch.observe.screen import Screen  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(
+            "--progress screen needs the package pyte; install it with: pip install 'longwatch[all]'"
+        ) from error
+    return Screen()

@@ -1,0 +1,225 @@
+"""A foreground run that outlived the first blink: everything is loaded now, for after its start nothing may be.
+
+Composition only: the watch decides, the driver loops, effects act, the voice speaks, the run folder remembers.
+"""
+
+import os
+
+from longwatch.cli.ended import finish
+from longwatch.cli.front import ENDING, PASSED_ON, Front, _signal, say
+from longwatch.cli.specs import limits_for_people, spec_of
+from longwatch.cli.voice import Voice
+from longwatch.core.facts import Fact
+from longwatch.core.observations import StopRequested
+from longwatch.core.watch import Watch
+from longwatch.errors import StoreError
+from longwatch.options import DEFAULT
+from longwatch.paths import rfc3339, state
+from longwatch.posix import gears
+from longwatch.posix.files import FileSource
+from longwatch.posix.identity import identity
+from longwatch.posix.postmortem import elsewhere, unbuffered_hint
+from longwatch.posix.reactor import now
+from longwatch.posix.tree import Tree
+from longwatch.runtime import guardian
+from longwatch.runtime.driver import Driver
+from longwatch.runtime.effects import ProcessEffects
+from longwatch.runtime.hosts import block
+from longwatch.runtime.keeping import Keeping
+from longwatch.runtime.rundir import meta, wall_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from longwatch.runtime.guardian import Guardian
+
+#: Killed in its first quarter second a supervisor has not supervised; a fork is dear for what ends before.
+GUARDIAN_AFTER = 250
+STATUS_EVERY = 1_000
+
+
+def supervise(front: Front) -> "NoReturn":
+    """Watch to the end, and end as the run did."""
+    gears.offer()
+    run = LongRun(front)
+    block(run.driver)
+    run.end()
+
+
+class LongRun:
+    """One supervised foreground run."""
+
+    def __init__(self, front: Front) -> None:
+        self.front = front
+        values, process = front.values, front.process
+        spec = spec_of(values, merged=front.merged)
+        leader = process.child.identity
+        assert leader is not None
+        self.tree = Tree(leader, front.run_id, subreaper=front.subreaper, ignore=set(front.strangers))
+        self.effects = ProcessEffects(
+            process, self.tree, now, samplers=self._samplers(), hook=values.before_stop,
+            hook_environment=self._hook_environment, argv=front.argv,
+        )  # fmt: skip
+        self.watch = Watch(spec, process.child.started)
+        self.driver = Driver(self.watch, self.effects, front.reactor)
+        named = {name for name in spec.limits if values.source(name) != DEFAULT}
+        self.voice = Voice(
+            front.name, front.run_id, self.effects.story, named=named, hidden=front.terminal is not None
+        )
+        self.voice.watch = self.watch
+        self.guardian: Guardian | None = None
+        self.keeping: Keeping | None = None
+        self._connect()
+        self._set_timers()
+        self.effects.begin()
+        front.ear.act(self._signal)
+
+    # -- composition
+
+    def _samplers(self) -> "list[object]":
+        found: list[object] = []
+        for source in self.front.values.progress:
+            if source.startswith("file:"):
+                found.append(FileSource(source))
+        if self.front.screen is not None:
+            found.append(self.front.screen)
+        return found
+
+    def _connect(self) -> None:
+        self.effects.sinks = [self._before_stop_notes, self.voice.heard]
+        self.effects.notify = self.voice.notify
+        for pump in self.front.process.pumps.values():
+            pump.before_write = self.voice.clear
+            pump.on_broken = self._reader_gone
+            pump.on_warning = self._sink_failed
+        if self.front.terminal is not None:
+            self.effects.type = self.front.terminal.type
+
+    def _set_timers(self) -> None:
+        values, started = self.front.values, self.watch.started
+        self.driver.at(started + GUARDIAN_AFTER, self._start_guardian)
+        windows = [limit.window for limit in self.watch.spec.limits.values()]
+        self.driver.at(started + min(1_000, min(windows, default=2_000) // 2), self._keep)
+        if values.still_running:
+            self.driver.at(started + values.still_running, self.voice.still_running, values.still_running)
+        if self.watch.spec.sampled and values.poll:
+            self.driver.at(started + values.poll, lambda now: self.effects.stamps(), values.poll)
+        if os.isatty(2) and self.front.terminal is None:
+            self.driver.at(started + STATUS_EVERY, self.voice.status, STATUS_EVERY)
+
+    def _hook_environment(self, limit: str) -> dict[str, str]:
+        return {
+            **os.environ,
+            "LONGWATCH_RUN_ID": self.front.run_id,
+            "LONGWATCH_NAME": self.front.name,
+            "LONGWATCH_PID": str(self.front.process.child.pid),
+            "LONGWATCH_LIMIT": limit,
+        }
+
+    def _before_stop_notes(self, fact: Fact) -> None:
+        """What the post-mortem cannot know: how the program's output reached us, and where else it may work."""
+        if fact.name != "limit_fired":
+            return
+        stdout = self.front.process.pumps.get("stdout")
+        if self.front.terminal is None and stdout is not None and not stdout.bytes:
+            hint = unbuffered_hint(self.front.argv)
+            if hint is not None:
+                self.effects.story.note(hint)
+        other = elsewhere(self.front.argv)
+        if other is not None:
+            self.effects.story.note(other)
+
+    # -- timers
+
+    def _start_guardian(self, at: int) -> None:
+        try:
+            self.guardian = guardian.start(self.tree)
+        except OSError as error:
+            self.effects.story.note(f"no guardian: {(error.strerror or '').lower()}")
+
+    def _keep(self, at: int) -> None:
+        """From now on others can see the run; a folder that cannot be made is said once and done without."""
+        front = self.front
+        supervisor, child = identity(os.getpid()), front.process.child.identity
+        assert supervisor is not None
+        assert child is not None
+        described = meta(
+            front.run_id, front.name, front.argv, supervisor, child, parent=os.environ.get("LONGWATCH_RUN_ID"),
+            cwd=_cwd(), started_ms=self.watch.started,
+            limits=limits_for_people(front.values, self.watch.spec),
+            sources=self.watch.sight.declared, log=os.path.abspath(front.values.log) if front.values.log else None,
+        )  # fmt: skip
+        try:
+            self.keeping = Keeping(state(), described, self.watch, self.effects)
+        except StoreError as error:
+            say(str(error))
+
+    # -- signals
+
+    def _signal(self, signum: int) -> None:
+        process = self.front.process
+        if signum in ENDING:
+            self._told_to_end(signum)
+        elif signum in PASSED_ON and process.ended is None:
+            os.killpg(process.child.pid, signum)
+        elif signum == _signal.SIGWINCH and self.front.terminal is not None:
+            self.front.terminal.resized()
+        elif signum == _signal.SIGTSTP:
+            self._suspend()
+        elif signum == _signal.SIGCONT:
+            self.tree.signal(_signal.SIGCONT)
+
+    def _told_to_end(self, signum: int) -> None:
+        """`stop` leaves its line in the run folder before it sends TERM; without one somebody interrupted us."""
+        ask = self.keeping.stop_message() if self.keeping is not None and signum == _signal.SIGTERM else None
+        if ask is not None:
+            self.driver.tell(StopRequested("cancelled", "explicit", self.watch.spec.signal, ask.get("grace_ms")))
+            return
+        self.front.ended_by = signum
+        self.driver.tell(StopRequested("interrupted", signal=signum))
+
+    def _suspend(self) -> None:
+        """Job control: the tree is in a session of its own, so the terminal's stop has to be handed on."""
+        self.tree.signal(_signal.SIGSTOP)
+        if self.front.terminal is not None:
+            self.front.terminal.suspend()
+        os.kill(os.getpid(), _signal.SIGSTOP)
+        if self.front.terminal is not None:
+            self.front.terminal.resume()
+        self.tree.signal(_signal.SIGCONT)
+
+    def _reader_gone(self) -> None:
+        """Whoever read our output left: as in any pipeline, that ends the run."""
+        self.front.ended_by = _signal.SIGPIPE
+        self.driver.tell(StopRequested("interrupted", signal=_signal.SIGTERM))
+
+    def _sink_failed(self, why: str) -> None:
+        say(f"{self.front.name}: its output cannot be written: {why.lower()}; the run goes on without it")
+
+    # -- the end
+
+    def end(self) -> "NoReturn":
+        """Give the terminal back, write what is kept, say what there is to say, leave."""
+        front, story = self.front, self.effects.story
+        if front.terminal is not None:
+            front.terminal.close()
+            self.voice.hidden = False
+        if self.guardian is not None:
+            self.guardian.dismiss()
+        self.effects.end()
+        report = story.report(
+            self.watch, front.process, run=front.run_id, name=front.name, attempt=1,
+            started_at=rfc3339(wall_of(self.watch.started)),
+        )  # fmt: skip
+        if self.keeping is not None:
+            self.keeping.end(report)
+        self.voice.ended(report, recorded=self.keeping is not None)
+        finish(front, report, result_ok=self.watch.result_ok)
+
+
+def _cwd() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:
+        return None

@@ -1,0 +1,194 @@
+"""`longwatch ls`: what is watched now, with both clocks, from the run folders alone."""
+
+import time
+from typing import Any
+
+import click
+
+from longwatch.cli.render import clean, emit, how_it_ended, note, paint, since, table
+from longwatch.paths import rfc3339, state
+from longwatch.posix.clocks import ALIVE, LOOKED, PROGRESS, STARTED
+from longwatch.posix.reactor import now
+from longwatch.store.queries import Folder, ending, folders
+from longwatch.units import ago, format_duration
+
+#: The driver looks every 10 s at least: a supervisor that has not looked for this long is stopped or starved.
+UNWATCHED_MS = 30_000
+REFRESH = 1.0
+#: Limits whose clock a hold masks, of those that can be told from the clocks alone.
+_SILENCE = ("idle", "first")
+_TOTAL = ("ceiling", "timeout", "soft")
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+
+
+@click.command("ls")
+@click.option("-a", "--all", "everything", is_flag=True, help="Runs that are over, too.")
+@click.option("--watch", is_flag=True, help="Show it anew every second.")
+@click.option("--json", "as_json", is_flag=True, help="JSON; with --watch one line a second.")
+def command(everything: bool, watch: bool, as_json: bool) -> None:
+    """List what is watched, with both clocks: since when alive, and progress how long ago."""
+    while True:
+        notes: list[str] = []
+        found = [folder for folder in folders(state(), notes) if everything or folder.live]
+        if watch and not as_json:
+            click.echo(_CLEAR, nl=False)
+        _show(found, as_json)
+        for text in notes:
+            note(text)
+        if not watch:
+            return
+        time.sleep(REFRESH)
+
+
+def _show(found: list[Folder], as_json: bool) -> None:
+    if as_json:
+        emit({"from": "run folders", "runs": [describe(folder) for folder in found]})
+    elif found:
+        heads = ("RUN", "PID", "UP", "ALIVE", "PROGRESS", "STATE", "LIMITS", "SOURCES")
+        click.echo(table(heads, [_row(folder) for folder in found]))
+    else:
+        note("nothing is watched")
+
+
+def describe(folder: Folder) -> dict[str, Any]:
+    """Return what is known of a run from its folder: both clocks, sources, holds, limits; spans in ms."""
+    meta = folder.meta
+    known: dict[str, Any] = {
+        "run": folder.run,
+        "name": folder.name,
+        "attempt": meta.get("attempt", 1),
+        "parent": meta.get("parent"),
+        "live": folder.live,
+        "state": _state(folder),
+        "pid": meta.get("pid"),
+        "child_pid": meta.get("child_pid"),
+        "host": meta.get("host"),
+        "program": meta.get("program"),
+        "cwd": meta.get("cwd"),
+        "started_at": meta.get("started_at"),
+        "log": folder.log,
+        **_clocks(folder),
+    }
+    if not folder.live:
+        summary = ending(folder)
+        known |= {
+            key: summary.get(key) for key in ("termination_reason", "outcome", "exit_code", "duration_ms")
+        }
+    return known
+
+
+def _clocks(folder: Folder) -> dict[str, Any]:
+    """Return what the mapped clocks tell; nothing where they cannot be read or are another machine's."""
+    clocks = folder.clocks
+    if clocks is None or not folder.here:
+        return {}
+    moment = now() if folder.live else clocks.header[LOOKED]
+    wall = time.time_ns() // 1_000_000 - now()
+    sources = {
+        name: {
+            **seen,
+            "last_at": None if seen["last_ms_ago"] is None else rfc3339(wall + moment - seen["last_ms_ago"]),
+        }
+        for name, seen in folder.sources().items()
+    }
+    return {
+        "age_ms": moment - clocks.header[STARTED],
+        "alive_ms_ago": _back(moment, clocks.header[ALIVE]),
+        "progress_ms_ago": _back(moment, clocks.header[PROGRESS]),
+        "looked_ms_ago": _back(moment, clocks.header[LOOKED]),
+        "sources": sources,
+        "holds": list(clocks.holds),
+        "limits": {
+            name: {**limit, "remaining_ms": _remaining(folder, name, limit, moment)}
+            for name, limit in folder.limits.items()
+        },
+    }
+
+
+def _back(moment: int, stamp: int) -> int | None:
+    return moment - stamp if stamp else None
+
+
+def _remaining(folder: Folder, name: str, limit: dict[str, Any], moment: int) -> int | None:
+    """Return what is left of a limit, as far as folder and events tell; None while held, or when they do not."""
+    window, clocks = limit.get("window_ms"), folder.clocks
+    if not window or clocks is None or not folder.live:
+        return None
+    begun = clocks.header[STARTED]
+    events = folder.events()
+    if name in _TOTAL:
+        due = begun + int(window) + _granted(events, name)
+    elif name in _SILENCE and not clocks.holds and not (name == "first" and clocks.header[PROGRESS]):
+        moved = max(
+            clocks.header[PROGRESS], begun, *(_at(e) for e in events if e.get("event") == "hold_ended"), 0
+        )
+        lapses = sum(
+            _span(event) for event in events if event.get("event") == "lapse" and _at(event) >= moved
+        )
+        due = moved + lapses + int(window)
+    else:
+        return None
+    return max(0, due - moment)
+
+
+def _granted(events: list[dict[str, Any]], name: str) -> int:
+    grants = [
+        e.get("total", 0) for e in events if e.get("event") == "extension_granted" and e.get("limit") == name
+    ]
+    return int(grants[-1]) if grants else 0
+
+
+def _at(event: dict[str, Any]) -> int:
+    found = event.get("mono_ms")
+    return found if isinstance(found, int) else 0
+
+
+def _span(event: dict[str, Any]) -> int:
+    found = event.get("span_ms", event.get("span"))
+    return found if isinstance(found, int) else 0
+
+
+def _state(folder: Folder) -> str:
+    """Return what the run is about: what it is held by, or that nobody looks at it."""
+    if not folder.live:
+        report = ending(folder)
+        return str(report.get("outcome"))
+    if not folder.here:
+        return f"on {folder.meta.get('host')}"
+    clocks = folder.clocks
+    if clocks is None:
+        return "unknown"
+    unwatched = _back(now(), clocks.header[LOOKED])
+    if unwatched is not None and unwatched > UNWATCHED_MS:
+        return f"unwatched for {ago(unwatched)}"
+    if clocks.state == "running" and clocks.holds:
+        return "held: " + ", ".join(clocks.holds)
+    return clocks.state
+
+
+def _row(folder: Folder) -> list[str]:
+    known = describe(folder)
+    read = "age_ms" in known
+    return [
+        paint(folder.run, "green" if folder.live else "white"),
+        str(known["child_pid"] or "-") if folder.live else "-",
+        ago(known["age_ms"]) if read else "?",
+        since(known["alive_ms_ago"]) if read else "?",
+        since(known["progress_ms_ago"]) if read else "?",
+        clean(known["state"] if folder.live else how_it_ended(ending(folder))),
+        ", ".join(limit_text(name, limit) for name, limit in known.get("limits", {}).items()) or "-",
+        ", ".join(source_text(name, seen) for name, seen in known.get("sources", {}).items()) or "-",
+    ]
+
+
+def limit_text(name: str, limit: dict[str, Any]) -> str:
+    """Return a limit with what is left of it, where that is known."""
+    window = limit.get("window_ms")
+    text = f"{name} {format_duration(window)}" if isinstance(window, int) else name
+    left = limit.get("remaining_ms")
+    return text if left is None else f"{text} ({ago(left)} left)"
+
+
+def source_text(name: str, seen: dict[str, Any]) -> str:
+    """Return a source and when it moved last."""
+    return f"{clean(name)} {since(seen['last_ms_ago'], 'never seen')}"

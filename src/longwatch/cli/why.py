@@ -1,0 +1,188 @@
+"""`longwatch why`: what ended a run, whose fault it was, what is left and how to go on; or what it waits for now."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from longwatch.cli import ls
+from longwatch.cli.render import (
+    LIMITS,
+    clean,
+    emit,
+    fail,
+    how_it_ended,
+    instant,
+    note,
+    paint,
+    refuse,
+    since,
+    span,
+    when,
+)
+from longwatch.paths import state
+from longwatch.posix.identity import identity
+from longwatch.store.ledger import Ledger
+from longwatch.store.queries import (
+    Folder,
+    Found,
+    ManyRunsError,
+    NoSuchRunError,
+    ending,
+    find,
+    history,
+    last_run,
+    live_runs,
+    past,
+)
+from longwatch.units import ago
+
+_INDENT = 11
+
+
+@click.command("why")
+@click.argument("run", required=False, metavar="[NAME|RUN]")
+@click.option("--json", "as_json", is_flag=True, help="JSON, with the whole report.")
+def command(run: str | None, as_json: bool) -> None:
+    """Say why a run ended, or what it waits for now. Without a name: the run that ended last."""
+    folder = state()
+    with history(folder) as ledger:
+        try:
+            found = find(folder, ledger, run) if run else _last(folder, ledger)
+        except (NoSuchRunError, ManyRunsError) as error:
+            refuse(error)
+        for text in ledger.notes:
+            note(text)
+    if found is None:
+        fail("no run is on record yet")
+    if found.folder is not None and found.folder.live:
+        _tell_live(found.folder, as_json)
+    else:
+        _tell_past(found, as_json)
+
+
+def _last(folder: str, ledger: Ledger) -> Found | None:
+    summary = last_run(ledger)
+    if summary is not None:
+        return past(folder, ledger, str(summary["run"]))
+    live = live_runs(folder)
+    return Found(live[0].run, live[0], None) if live else None
+
+
+def _tell_past(found: Found, as_json: bool) -> None:
+    report = found.folder.report() if found.folder else None
+    report = report or found.summary or (ending(found.folder) if found.folder else {})
+    if as_json:
+        emit({"live": False, "run": found.run, "report": report})
+        return
+    command_line = _command_line(found.folder.meta if found.folder else report)
+    click.echo(paint(found.run, "cyan") + (f"  {command_line}" if command_line else ""))
+    for head, lines in _story(report):
+        for index, line in enumerate(lines):
+            click.echo(f"  {head if index == 0 else '':<{_INDENT - 2}}{line}")
+
+
+def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return what is told of a run that is over: heads and their lines."""
+    return [
+        ("ended", [how_it_ended(report), _times(report)]),
+        ("cause", _cause(report)),
+        ("stopped", _stopped(report)),
+        ("left", _left(report)),
+        ("note", [clean(text) for text in report.get("notes") or ()]),
+        ("go on", _go_on(report)),
+    ]
+
+
+def _times(report: Mapping[str, Any]) -> str:
+    begun, took = instant(report.get("started_at")), report.get("duration_ms")
+    text = f"started {when(report.get('started_at'))}, ran for {span(took)}"
+    if begun is not None and isinstance(took, int):
+        text += f", ended {ago(round((time.time() - begun.timestamp()) * 1000) - took)} ago"
+    return text
+
+
+def _cause(report: Mapping[str, Any]) -> list[str]:
+    post_mortem = report.get("post_mortem")
+    found = post_mortem if isinstance(post_mortem, dict) else {"diagnosis": report.get("diagnosis")}
+    diagnosis = found.get("diagnosis")
+    # The diagnosis of a run that was found without a report is what ended it: it has been said.
+    said = report.get("termination_reason") == "interrupted" and not isinstance(post_mortem, dict)
+    lines = [clean(diagnosis)] if diagnosis and not said else []
+    return lines + [clean(line) for line in found.get("lines") or ()]
+
+
+def _stopped(report: Mapping[str, Any]) -> list[str]:
+    stopped = report.get("stopped")
+    if not isinstance(stopped, dict):
+        return []
+    return [f"by {clean(stopped.get('how'))}, over in {span(stopped.get('ms'))}"]
+
+
+def _left(report: Mapping[str, Any]) -> list[str]:
+    survivors = report.get("survivors") or []
+    leftovers = report.get("leftovers")
+    found = leftovers if isinstance(leftovers, dict) else {}
+    lines = [f"still alive: {clean(', '.join(map(str, survivors)))}"] if survivors else []
+    if found.get("count"):
+        what = "kept as you asked" if found.get("kept") else "stopped"
+        names = clean(", ".join(map(str, found.get("processes") or ())))
+        lines.append(f"{found['count']} left behind by the program, {what}: {names}")
+    if not lines and report.get("proof"):
+        lines = [f"nothing of it is alive (proof: {clean(report['proof'])})"]
+    return lines
+
+
+def _go_on(report: Mapping[str, Any]) -> list[str]:
+    lines = [clean(report["resume"])] if report.get("resume") else []
+    limit = report.get("limit")
+    name = limit.get("name") if isinstance(limit, dict) else None
+    if report.get("termination_reason") in LIMITS and name:
+        lines.append(f"was it at work? give it longer with --{clean(name)}")
+    output = [report.get("stdout"), report.get("stderr")]
+    if any(isinstance(stream, dict) and stream.get("bytes") for stream in output):
+        lines.append(f"longwatch logs {clean(report.get('run'))} shows what it printed")
+    return lines
+
+
+def _command_line(meta: Mapping[str, Any]) -> str:
+    program = meta.get("program")
+    flags = meta.get("flags")
+    words = [str(program)] if program else []
+    return clean(" ".join(words + [str(flag) for flag in (flags if isinstance(flags, list) else [])]))
+
+
+def _tell_live(folder: Folder, as_json: bool) -> None:
+    known = ls.describe(folder)
+    post_mortem = _look(folder)
+    if as_json:
+        emit({"live": True, **known, "post_mortem": post_mortem})
+        return
+    click.echo(paint(folder.run, "green") + f"  {_command_line(folder.meta)}")
+    lines = {
+        "running": f"for {ago(known.get('age_ms', 0))}, pid {known['child_pid']}, {clean(known['state'])}",
+        "progress": f"{since(known.get('progress_ms_ago'))}; alive {since(known.get('alive_ms_ago'))}",
+        "sources": ", ".join(ls.source_text(name, seen) for name, seen in known.get("sources", {}).items()),
+        "limits": ", ".join(ls.limit_text(name, limit) for name, limit in known.get("limits", {}).items()),
+    }
+    for head, line in lines.items():
+        if line:
+            click.echo(f"  {head:<{_INDENT - 2}}{line}")
+    for index, line in enumerate(_cause({"post_mortem": post_mortem})):
+        click.echo(f"  {'waits for' if index == 0 else '':<{_INDENT - 2}}{line}")
+
+
+def _look(folder: Folder) -> dict[str, Any] | None:
+    """Return what the program waits for at this moment; None when it cannot be looked at from here."""
+    # Reads half of /proc: loaded only where it is asked for.
+    from longwatch.posix.postmortem import capture  # noqa: PLC0415
+
+    pid = folder.meta.get("child_pid")
+    if not folder.here or not isinstance(pid, int):
+        return None
+    who = identity(pid)
+    if who is None or who.start != folder.meta.get("child_start"):
+        return None
+    found: dict[str, Any] = capture(pid).as_dict()
+    return found

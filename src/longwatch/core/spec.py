@@ -1,0 +1,91 @@
+"""What is watched, and how patiently: plain values handed to a `Watch`, all spans in milliseconds."""
+
+from longwatch.core.record import Plain
+
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+
+#: TERM to KILL. supervisord and Docker give 10 s, CI services about as much in all; shorter damages work.
+GRACE = 10 * SECOND
+#: The same when longwatch itself was told to stop: CI gives a process about 10 s in all.
+GRACE_WHEN_TOLD = 5 * SECOND
+#: Leftovers of a program that ended by itself had their whole life to finish.
+GRACE_LEFTOVERS = 1 * SECOND
+#: After KILL only the kernel can be late; past this the process is called unkillable.
+KILL_WAIT = 2 * SECOND
+#: After the leader's exit its streams are read until they end, or fall silent, or for this long in all.
+DRAIN_QUIET = 500
+DRAIN_TOTAL = 5 * SECOND
+#: A stated end of a pause is the provider's word; clocks differ and doors open late.
+PAUSE_SLACK = 30 * SECOND
+#: All pauses of a run together move its ceiling by at most this much.
+PAUSE_CREDIT = 6 * HOUR
+PAUSE_CREDIT_GUARD = 2 * HOUR
+#: What `longwatch quiet` may use up in one run.
+ALLOW_QUIET = 1 * HOUR
+
+NONE, NOTIFY, NUDGE, STOP = "none", "notify", "nudge", "stop"
+ACTIONS = (NONE, NOTIFY, NUDGE, STOP)
+
+
+class LimitSpec(Plain):
+    """One limit: its window in ms (0: off), the highest rung it may climb, budgets per tool for `call`.
+
+    `derived` marks a soft limit that was computed from the ceiling and so moves with the ceiling's credit.
+    """
+
+    __slots__ = ("action", "budgets", "derived", "window")
+
+    def __init__(
+        self, window: int, action: str = STOP, budgets: dict[str, int] | None = None, derived: bool = False
+    ) -> None:
+        self.window = window
+        self.action = action
+        self.budgets = budgets or {}
+        self.derived = derived
+
+
+class Spec(Plain):
+    """All that a watch has to know before the first observation.
+
+    `limits` by name (see `limits.RULES`); `held` are the progress sources that we hold ourselves, whose silence
+    counts from the start; `sampled` those that must first appear; `observed` is True where a dialect reads the
+    program's records, `grace` None never kills what does not heed the signal (as GNU timeout), `resident` where the program starts out at its prompt; `armed` makes `idle` wait for `soft`.
+    """
+
+    __slots__ = (
+        "allow_quiet", "armed_by_soft", "grace", "held", "keep_leftovers", "limits", "nudge", "observed",
+        "pause_credit", "resident", "sampled", "signal", "stall_when_ready",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        limits: dict[str, LimitSpec],
+        held: tuple[str, ...] = (),
+        sampled: tuple[str, ...] = (),
+        *,
+        nudge: str | None = None,
+        signal: int = 15,
+        grace: int | None = GRACE,
+        keep_leftovers: bool = False,
+        allow_quiet: int = ALLOW_QUIET,
+        pause_credit: int = PAUSE_CREDIT,
+        observed: bool = False,
+        resident: bool = False,
+        stall_when_ready: bool = False,
+        armed_by_soft: bool = False,
+    ) -> None:
+        self.limits = limits
+        self.held = held
+        self.sampled = sampled
+        self.nudge = nudge
+        self.signal = signal
+        self.grace = grace
+        self.keep_leftovers = keep_leftovers
+        self.allow_quiet = allow_quiet
+        self.pause_credit = pause_credit
+        self.observed = observed
+        self.resident = resident
+        self.stall_when_ready = stall_when_ready
+        self.armed_by_soft = armed_by_soft

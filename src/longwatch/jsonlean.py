@@ -1,0 +1,30 @@
+"""JSON text without the `json` package, whose import costs nearly as much as the interpreter's start.
+
+The C encoder behind it is the same code. It is private to CPython, so a Python without it gets the package.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+try:
+    from _json import encode_basestring_ascii, make_encoder
+except ImportError:  # pragma: no cover - another Python
+    from json import dumps
+else:
+
+    def _plain(value: object) -> object:
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+
+    _encode: "Callable[[object, int], tuple[str, ...]]" = make_encoder(
+        None, _plain, encode_basestring_ascii, None, ": ", ", ", False, False, True
+    )
+
+    def dumps(value: object) -> str:  # type: ignore[misc]
+        """Return one line of ASCII JSON; bytes are decoded with replacement, NaN and infinity are not refused."""
+        return "".join(_encode(value, 0))
+
+
+__all__ = ["dumps"]

@@ -1,0 +1,1 @@
+"""Reads what a program shows: its screen now; transcripts and their dialects stand beside it."""

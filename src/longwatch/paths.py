@@ -1,0 +1,177 @@
+"""Where the files live: config, state and runtime folders after XDG, and the names inside the state folder.
+
+    STATE/runs/ID/{meta.json,clocks,events.jsonl,report.json,channel}
+    STATE/spool/YYYY-MM-DD.jsonl
+    STATE/ledger.sqlite3
+
+All folders are made 0700. Only macOS asks `platformdirs`, and only where no XDG variable is set.
+"""
+
+import os
+import sys
+import time
+
+from longwatch.errors import StoreError
+from longwatch.jsonlean import dumps
+from longwatch.posix.identity import Identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_LONGEST_NAME = 40
+_SUFFIX = 6
+#: Crockford's base32 without the letters that look like digits: six of them are told apart on a phone.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def state(environ: "Mapping[str, str]" = os.environ) -> str:
+    """Return the folder of ledger, spool and run folders; it need not exist yet."""
+    return _folder(environ, "XDG_STATE_HOME", ".local/state", "user_state_dir")
+
+
+def config(environ: "Mapping[str, str]" = os.environ) -> str:
+    """Return the folder of the user's configuration; it need not exist yet."""
+    return _folder(environ, "XDG_CONFIG_HOME", ".config", "user_config_dir")
+
+
+def runtime(environ: "Mapping[str, str]" = os.environ) -> str | None:
+    """Return the folder of sockets and locks; None on a machine that has no runtime folder."""
+    base = environ.get("XDG_RUNTIME_DIR", "")
+    return os.path.join(base, "longwatch") if os.path.isabs(base) else None
+
+
+def _folder(environ: "Mapping[str, str]", variable: str, below_home: str, platformdirs_name: str) -> str:
+    # The XDG specification: a relative path is invalid and must be ignored.
+    base = environ.get(variable, "")
+    if os.path.isabs(base):
+        return os.path.join(base, "longwatch")
+    if sys.platform == "darwin":
+        import platformdirs  # noqa: PLC0415
+
+        return str(getattr(platformdirs, platformdirs_name)("longwatch", appauthor=False))
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return os.path.abspath(os.path.join(home, below_home, "longwatch"))
+
+
+def ensure(folder: str) -> str:
+    """Make a folder and its parents, 0700 each, and return it; an existing one is left as it is.
+
+    Raises StoreError with one line when that is impossible (read-only, full, a file in the way).
+    """
+    # makedirs gives its mode to the last folder only; XDG wants 0700 for all that we create.
+    missing = []
+    above = folder
+    while not os.path.isdir(above) and above != os.path.dirname(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    try:
+        for name in reversed(missing):
+            _mkdir(name)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot make this folder: {error.strerror}") from error
+    return folder
+
+
+def _mkdir(folder: str) -> None:
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # two runs start on a new machine
+        if not os.path.isdir(folder):
+            raise
+
+
+def safe_name(text: str) -> str:
+    """Return a run's name as it stands in ids and paths: the basename, safe characters, 40 at most, never empty."""
+    base = os.path.basename(text.rstrip("/"))
+    kept = "".join(c if c in _SAFE else "-" for c in base)[:_LONGEST_NAME]
+    return kept.strip("-.") or "run"
+
+
+def new_run_id(name: str) -> str:
+    """Return NAME-xxxxxx: the name cut to safe characters, six random ones behind it."""
+    return safe_name(name) + "-" + "".join(_ALPHABET[byte % 32] for byte in os.urandom(_SUFFIX))
+
+
+def name_of(run_id: str) -> str:
+    """Return the NAME of a run id."""
+    return run_id[: -_SUFFIX - 1]
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a text has the form of a run id: only then may it become part of a path."""
+    name, dash, suffix = text[: -_SUFFIX - 1], text[-_SUFFIX - 1 : -_SUFFIX], text[-_SUFFIX:]
+    return dash == "-" and safe_name(name) == name and all(c in _ALPHABET for c in suffix)
+
+
+def inner_id(marker: str) -> str:
+    """Return the id that a marker `outer/inner` names: the innermost."""
+    return marker.rpartition("/")[2]
+
+
+def runs_folder(state_folder: str) -> str:
+    """Return the folder of all run folders."""
+    return os.path.join(state_folder, "runs")
+
+
+def run_folder(state_folder: str, run_id: str) -> str:
+    """Return the folder of one run, by its id or its marker. Raises StoreError for what is no id."""
+    inner = inner_id(run_id)
+    if not is_run_id(inner):
+        raise StoreError(f"{run_id!r} is no run id")
+    return os.path.join(state_folder, "runs", inner)
+
+
+def channel_append(state_folder: str, run_id: str, message: "Mapping[str, object]") -> bool:
+    """Append one line to a run's channel, which its supervisor reads. False while the run has no folder.
+
+    Raises StoreError when the folder is there but cannot be written.
+    """
+    path = os.path.join(run_folder(state_folder, run_id), "channel")
+    try:
+        append_line(path, message)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    return True
+
+
+def append_line(path: str, message: "Mapping[str, object]") -> None:
+    """Append a JSON line with one write, so that lines of several writers never mix. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, fenced(message))
+    finally:
+        os.close(descriptor)
+
+
+def fenced(message: "Mapping[str, object]") -> bytes:
+    """Return a JSON line behind a line break: a torn line before it ends there and swallows nothing."""
+    return b"\n" + dumps(message).encode() + b"\n"
+
+
+def rfc3339(milliseconds: int) -> str:
+    """Return a wall-clock instant in ms since 1970 as RFC 3339 in UTC with milliseconds."""
+    seconds, rest = divmod(milliseconds, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
+
+
+def supervisor_of(described: "Mapping[str, object]") -> Identity | None:
+    """Return the identity of the supervisor that a run's meta.json names; None when it names none."""
+    pid, start, boot = described.get("pid"), described.get("start"), described.get("boot")
+    if isinstance(pid, int) and isinstance(start, int) and isinstance(boot, str):
+        return Identity(pid, start, boot)
+    return None
+
+
+def lives(described: "Mapping[str, object]") -> bool:
+    """Whether the supervisor that a meta.json names is alive.
+
+    True also for a run of another machine or container that shares this home: from here nobody can know.
+    """
+    if described.get("host") != os.uname().nodename:
+        return True
+    supervisor = supervisor_of(described)
+    return supervisor is not None and supervisor.alive()

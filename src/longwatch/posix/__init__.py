@@ -1,0 +1,1 @@
+"""DOES. The only code that touches processes, descriptors and signals."""

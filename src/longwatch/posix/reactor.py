@@ -1,0 +1,187 @@
+"""One loop: descriptors that are ready, one deadline, and the signals sent to us. Never a global.
+
+Linux has epoll. Where there is none `posix.kqueue` gives the same five calls over kqueue.
+"""
+
+import os
+import select
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Callable, Iterable
+else:
+    import _signal  # what `signal` wraps, without its enums
+
+if TYPE_CHECKING or hasattr(select, "epoll"):
+    from select import EPOLLIN, EPOLLOUT
+    from select import epoll as Poller  # noqa: N812 - the class that kqueue's stand-in has to be, too
+else:  # pragma: no cover - macOS
+    from longwatch.posix.kqueue import EPOLLIN, EPOLLOUT, Poller
+
+# A clock that counts the machine's sleep. macOS has no BOOTTIME, and its MONOTONIC does the same.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_MS = 1_000_000
+_BATCH = 256
+# select(2) knows no descriptor above this.
+_SELECTABLE = 1024
+
+_INHERITED_IGNORED = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT)
+
+
+def now() -> int:
+    """Return the time in ms on the clock of all watches; it counts the machine's sleep and never steps back."""
+    return time.clock_gettime_ns(_CLOCK) // _MS
+
+
+class Reactor:
+    """Waits for descriptors and runs their callbacks, in one thread and in the process that made it.
+
+    A descriptor has one callback and one direction. It has to be removed before it is closed. After a fork the
+    child must not use its parent's reactor: every call but `close` raises RuntimeError there, since epoll would
+    change the parent's set.
+    """
+
+    __slots__ = ("_always", "_callbacks", "_fd", "_pid", "_poller")
+
+    def __init__(self) -> None:
+        self._poller = Poller()
+        self._fd = self._poller.fileno()
+        self._callbacks: dict[int, Callable[[], object]] = {}
+        self._always: list[int] = []
+        self._pid = os.getpid()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while a callback is due, for a host's own loop."""
+        return self._fd
+
+    def add(self, fd: int, callback: "Callable[[], object]", *, write: bool = False) -> None:
+        """Call `callback` whenever `fd` can be read, or written with `write`; regular files always can.
+
+        Ends and errors count as ready, as in epoll. Raises FileExistsError for a descriptor already added.
+        """
+        self._check()
+        try:
+            self._poller.register(fd, EPOLLOUT if write else EPOLLIN)
+        except PermissionError:
+            self._always.append(fd)
+        self._callbacks[fd] = callback
+
+    def modify(self, fd: int, *, write: bool) -> None:
+        """Turn an added descriptor from reading to writing, or back."""
+        self._check()
+        if fd not in self._always:
+            self._poller.modify(fd, EPOLLOUT if write else EPOLLIN)
+
+    def remove(self, fd: int) -> None:
+        """Forget `fd`. No error when it was never added, so that every way out may call it."""
+        self._check()
+        if self._callbacks.pop(fd, None) is None:
+            return
+        if fd in self._always:
+            self._always.remove(fd)
+        else:
+            self._poller.unregister(fd)
+
+    def poll(self, timeout_ms: int | None) -> bool:
+        """Wait until something is ready or `timeout_ms` have passed on the clock of `now`; run what is ready.
+
+        None waits for ever, 0 not at all. Returns whether a callback ran. Never returns early without one: after
+        `poll(n)` `now()` has advanced by n at least.
+        """
+        self._check()
+        if self._always:
+            timeout_ms = 0
+        ready = self._wait(timeout_ms)
+        for fd in self._always[:]:
+            ready.append((fd, 0))
+        ran = False
+        for fd, _ in ready:
+            # An earlier callback of this round may have removed it.
+            callback = self._callbacks.get(fd)
+            if callback is not None:
+                callback()
+                ran = True
+        return ran
+
+    def close(self) -> None:
+        """Give the kernel's object back. What was added stays open; it is its owner's. Allowed after a fork."""
+        self._callbacks.clear()
+        self._always.clear()
+        self._poller.close()
+
+    def _wait(self, timeout_ms: int | None) -> list[tuple[int, int]]:
+        if timeout_ms is None or timeout_ms <= 0:
+            return self._poller.poll(-1 if timeout_ms is None else 0, _BATCH)
+        # epoll counts whole milliseconds, so it would sleep up to one too long: it gets the whole ones
+        # and select(2), which counts microseconds, the rest.
+        start = time.clock_gettime_ns(_CLOCK)
+        end = (start // _MS + timeout_ms) * _MS
+        whole = (end - start) // _MS
+        ready = self._poller.poll(_seconds(whole), _BATCH)
+        while not ready:
+            rest = end - time.clock_gettime_ns(_CLOCK)
+            if rest <= 0:
+                break
+            if self._fd < _SELECTABLE:
+                select.select((self._fd,), (), (), rest / 1e9)
+                ready = self._poller.poll(0, _BATCH)
+            else:
+                ready = self._poller.poll(_seconds(rest // _MS + 1), _BATCH)
+        return ready
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise RuntimeError("this reactor belongs to the process that forked this one")
+
+
+def _seconds(ms: int) -> float:
+    """Return what a poller rounds up to exactly `ms`: 5 / 1000 as a float is a little more, and would give 6."""
+    return (ms - 0.5) / 1000 if ms > 0 else 0
+
+
+class SignalPipe:
+    """Turns signals sent to us into bytes on a descriptor. For the command line only: a host's are not ours.
+
+    HUP, INT and QUIT stay ignored where they were inherited so (`nohup`, `&`).
+    """
+
+    __slots__ = ("_handlers", "_read", "_wakeup", "_write")
+
+    def __init__(self, signals: "Iterable[int]") -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._wakeup = _signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._handlers: dict[int, object] = {}
+        for signum in signals:
+            if signum in _INHERITED_IGNORED and _signal.getsignal(signum) == _signal.SIG_IGN:
+                continue
+            self._handlers[signum] = _signal.signal(signum, _nothing)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable once a signal came."""
+        return self._read
+
+    def read(self) -> list[int]:
+        """Return the numbers of the signals that came since the last call, oldest first; [] if none did."""
+        try:
+            return list(os.read(self._read, 4096))
+        except BlockingIOError:
+            return []
+
+    def restore(self) -> None:
+        """Give every signal its former handler and close the pipe."""
+        for signum, handler in self._handlers.items():
+            # None: installed by C code that Python cannot name.
+            if handler is not None:
+                _signal.signal(signum, handler)  # type: ignore[arg-type]
+        self._handlers.clear()
+        _signal.set_wakeup_fd(self._wakeup)
+        os.close(self._read)
+        os.close(self._write)
+
+
+def _nothing(signum: int, frame: object) -> None:
+    """Exist, so that the signal interrupts and reaches the wake-up descriptor."""

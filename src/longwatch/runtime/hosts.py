@@ -1,0 +1,34 @@
+"""The same driver under three hosts: a blocking caller, asyncio, trio.
+
+Each waits for the reactor's descriptor or the driver's next deadline, whichever comes first, and calls `step`.
+Hosted, nothing installs a signal handler or touches a disposition. When the host cancels, the stop runs shielded
+and bounded: the tree is ended before the cancellation goes on.
+"""
+
+from longwatch.core.observations import StopRequested
+from longwatch.core.spec import GRACE_WHEN_TOLD
+from longwatch.runtime.driver import Driver
+
+
+def block(driver: Driver) -> None:
+    """Drive to the end in this thread. Whatever is raised meanwhile (Ctrl-C) stops the tree first, then goes on."""
+    driver.start()
+    try:
+        _block(driver)
+    except BaseException:
+        told_to_stop(driver)
+        _block(driver)
+        raise
+
+
+def _block(driver: Driver) -> None:
+    reactor, clock = driver.reactor, driver.clock
+    while not driver.over:
+        reactor.poll(max(0, driver.next_deadline() - clock()))
+        driver.step()
+
+
+def told_to_stop(driver: Driver) -> None:
+    """The host goes away: the tree goes first, in the short grace of somebody who was told to stop."""
+    driver.tell(StopRequested("cancelled", "cascade", grace=min(driver.watch.spec.grace, GRACE_WHEN_TOLD)))
+    driver.step()

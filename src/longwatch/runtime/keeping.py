@@ -1,0 +1,77 @@
+"""A run folder in use: events as they happen, clocks at each look, messages from inside, the report at the end."""
+
+from longwatch.core.facts import Fact
+from longwatch.core.watch import Watch
+from longwatch.posix.clocks import ALIVE, ENDED, LOOKED, PROGRESS, RUNNING, STOPPING
+from longwatch.runtime.effects import ProcessEffects
+from longwatch.runtime.rundir import RunDir, gc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class Keeping:
+    """Keeps one run's folder up to date. Raises StoreError at the start only; later failures are kept in `failed`."""
+
+    def __init__(
+        self, state: str, described: "Mapping[str, object]", watch: Watch, effects: ProcessEffects
+    ) -> None:
+        self._state = state
+        self._watch = watch
+        self._effects = effects
+        self.folder = RunDir.create(state, described, watch.started)
+        self._messages: list[dict[str, Any]] = []
+        self._stop: dict[str, Any] | None = None
+        self._share_stamps()
+        for fact in effects.story.facts:
+            self.heard(fact)
+        effects.sinks.append(self.heard)
+        effects.channel = self.messages
+        effects.on_look.append(self.looked)
+        self.looked(watch, watch.started)
+
+    def _share_stamps(self) -> None:
+        """Let the pumps store into the mapped file from now on: readers see a byte as soon as we do."""
+        declared = self._watch.sight.declared
+        for index, name in enumerate(declared[:8]):
+            pump = self._effects.process.pumps.get(name)
+            if pump is not None:
+                pump.move_slot(self.folder.clocks.source(index))
+
+    def heard(self, fact: Fact) -> None:
+        """Write a fact to the events."""
+        fields = {key: value for key, value in fact.as_dict().items() if key != "at"}
+        self.folder.append_event({"event": fact.name, "mono_ms": fact.at, **fields})
+
+    def looked(self, watch: Watch, now: int) -> None:
+        """Store both clocks, and what the supervisor is about."""
+        header = self.folder.clocks.header
+        sight = watch.sight
+        header[ALIVE], header[PROGRESS] = sight.alive or 0, sight.last or 0
+        header[LOOKED] = now
+        for pump in self._effects.process.pumps.values():
+            header[ALIVE] = max(header[ALIVE], pump.alive)
+        holds = tuple(hold.kind for hold in watch.holds.all())
+        self.folder.clocks.set_state(STOPPING if watch.ending.began else RUNNING, holds)
+
+    def messages(self) -> "list[dict[str, Any]]":
+        """Return what came from inside the run; a `stop` is kept aside for the signal that follows it."""
+        found, self._messages = [*self._messages, *self.folder.channel()], []
+        for message in found:
+            if message.get("op") == "stop":
+                self._stop = message
+        return found
+
+    def stop_message(self) -> "dict[str, Any] | None":
+        """Return the line that `stop` left, if one did; other messages wait for the next look."""
+        self._messages = self.messages()
+        return self._stop
+
+    def end(self, report: "Mapping[str, object]") -> None:
+        """Write the report, and let go of runs that are too old."""
+        self.folder.write_report(report)
+        self.folder.clocks.set_state(ENDED, ())
+        self.folder.close()
+        gc(self._state)

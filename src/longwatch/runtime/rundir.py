@@ -1,0 +1,349 @@
+"""One run's folder: what readers see of a live run, what is left of an ended one, and the channel back to it.
+
+    meta.json     who runs what since when; written once
+    clocks        a small mapped file: the supervisor stores integers, readers look, nobody waits
+    events.jsonl  one fact a line
+    report.json   written whole when the run is over; a folder without it and without its supervisor: interrupted
+    channel       lines appended by `quiet`, `stop` and `checkpoint`, read by the supervisor when a limit is due
+
+After `create` nothing here raises: a full disk must not end a supervised run. The first failure stays in
+`RunDir.failed`, for the one note that the caller prints.
+"""
+
+import os
+import time
+
+from longwatch.errors import StoreError
+from longwatch.jsonlean import dumps
+from longwatch.paths import ensure, is_run_id, lives, rfc3339, run_folder, runs_folder
+from longwatch.posix.clocks import MAX_SOURCES, Clocks
+from longwatch.posix.identity import Identity
+from longwatch.posix.reactor import now
+
+try:
+    from _json import make_scanner
+except ImportError:  # pragma: no cover - another Python
+    from json.scanner import make_scanner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SCHEMA = 1
+KEEP_RUNS = 200
+KEEP_DAYS = 30
+KEEP_BYTES = 256 * 1024 * 1024
+#: Pruning lists the folder; done for every 20th run it costs nothing that anybody notices.
+PRUNE_SLACK = 20
+
+_FILES = ("meta.json", "clocks", "events.jsonl", "report.json", ".report.new", "channel")
+#: A folder under this name is still being made, or was when its maker died.
+_BEGUN = ".new-"
+_CHANNEL_CHUNK = 64 * 1024
+
+
+class RunDir:
+    """The folder of a live run, as its supervisor holds it. `failed` is the first thing that went wrong, or None."""
+
+    __slots__ = ("_channel", "_channel_offset", "_events", "_seq", "clocks", "failed", "path", "run")
+
+    def __init__(self, path: str, run: str, clocks: Clocks, events: int) -> None:
+        self.path = path
+        self.run = run
+        self.clocks = clocks
+        self.failed: str | None = None
+        self._events = events
+        self._seq = 0
+        self._channel = -1
+        self._channel_offset = 0
+
+    @classmethod
+    def create(cls, state_folder: str, meta: "Mapping[str, object]", started: int) -> "RunDir":
+        """Make the folder of the run that `meta` (see `meta`) describes; it appears complete or not at all.
+
+        `started` is the run's start on the watch's clock. Raises StoreError with one line: read-only, full, taken.
+        """
+        run = str(meta["run"])
+        final = run_folder(state_folder, run)
+        begun = os.path.join(os.path.dirname(final), _BEGUN + os.path.basename(final))
+        ensure(runs_folder(state_folder))
+        try:
+            os.mkdir(begun, 0o700)
+            _write(os.path.join(begun, "meta.json"), dumps(meta).encode())
+            clocks = Clocks.create(os.path.join(begun, "clocks"), started)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            events = os.open(os.path.join(begun, "events.jsonl"), flags, 0o600)
+            os.rename(begun, final)
+        except OSError as error:
+            _remove(begun)
+            raise StoreError(
+                f"{final}: no run folder, `ls` and `why` see nothing: {error.strerror}"
+            ) from error
+        return cls(final, run, clocks, events)
+
+    @property
+    def channel_path(self) -> str:
+        """The file that `quiet` and `stop` append to; it need not exist yet."""
+        return os.path.join(self.path, "channel")
+
+    def append_event(self, fields: "Mapping[str, object]") -> bool:
+        """Append one fact; `fields` holds at least `event` and `mono_ms`. Adds schema, seq and at; False on failure."""
+        self._seq += 1
+        at = rfc3339(wall_of(_integer(fields.get("mono_ms"))))
+        ours = {"schema": SCHEMA, "seq": self._seq, "at": at}
+        line = dumps({**ours, **fields, **ours}).encode() + b"\n"
+        try:
+            written = os.write(self._events, line)
+        except OSError as error:
+            return self._fail("events.jsonl", error.strerror)
+        return written == len(line) or self._fail("events.jsonl", "the disk is full")
+
+    def write_report(self, report: "Mapping[str, object]") -> bool:
+        """Write the report whole: it is there or it is not. False on failure."""
+        begun = os.path.join(self.path, ".report.new")
+        try:
+            _write(begun, dumps(report).encode())
+            os.rename(begun, os.path.join(self.path, "report.json"))
+        except OSError as error:
+            return self._fail("report.json", error.strerror)
+        return True
+
+    def channel(self) -> "list[dict[str, object]]":
+        """Return the messages that came since the last call; a line still being written waits for its end.
+
+        A line that is no JSON object is passed over: whoever may write here may also stop us.
+        """
+        if self._channel < 0:
+            try:
+                self._channel = os.open(self.channel_path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return []
+        messages = []
+        for line in self._channel_lines():
+            message = parse_object(line)
+            if message is not None:
+                messages.append(message)
+        return messages
+
+    def _channel_lines(self) -> list[bytes]:
+        data = b""
+        try:
+            while chunk := os.pread(self._channel, _CHANNEL_CHUNK, self._channel_offset + len(data)):
+                data += chunk
+        except OSError as error:
+            self._fail("channel", error.strerror)
+        whole, newline, _ = data.rpartition(b"\n")
+        self._channel_offset += len(whole) + len(newline)
+        return [line for line in whole.split(b"\n") if line]
+
+    def close(self) -> None:
+        """Close what is open. The folder stays."""
+        for descriptor in (self._events, self._channel):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._events = self._channel = -1
+        self.clocks.close()
+
+    def _fail(self, what: str, why: str | None) -> bool:
+        if self.failed is None:
+            self.failed = f"{os.path.join(self.path, what)}: {why}"
+        return False
+
+
+def meta(
+    run: str,
+    name: str,
+    argv: "Sequence[str]",
+    supervisor: Identity,
+    child: Identity,
+    *,
+    attempt: int = 1,
+    parent: str | None = None,
+    cwd: str | None = None,
+    started_ms: int,
+    limits: "Mapping[str, Mapping[str, object]]",
+    sources: "Sequence[str]",
+    log: str | None = None,
+) -> dict[str, object]:
+    """Return what meta.json holds. Of `argv` only the program and the names of flags are kept, never a value.
+
+    `started_ms` is on CLOCK_BOOTTIME; `limits` is {name: {"window_ms", "action", "source"}}; `log` an absolute path.
+    """
+    return {
+        "schema": SCHEMA,
+        "run": run,
+        "name": name,
+        "attempt": attempt,
+        "parent": parent,
+        "pid": supervisor.pid,
+        "start": supervisor.start,
+        "boot": supervisor.boot,
+        "host": os.uname().nodename,
+        "child_pid": child.pid,
+        "child_start": child.start,
+        "program": argv[0] if argv else "",
+        "flags": flag_names(argv[1:]),
+        "cwd": cwd,
+        "started_at": rfc3339(wall_of(started_ms)),
+        "started_boot_ms": started_ms,
+        "limits": limits,
+        "sources": list(sources[:MAX_SOURCES]),
+        "log": log,
+    }
+
+
+def flag_names(arguments: "Sequence[str]") -> list[str]:
+    """Return the names of the flags in a command line: `--model=x` is `--model`, `-psecret` is `-p`.
+
+    What does not look like a flag's name is left out, so that no prompt and no password can pass for one.
+    """
+    names = []
+    for argument in arguments:
+        if argument == "--":
+            break
+        name = argument.partition("=")[0]
+        bare = name[2:].replace("-", "").replace("_", "")
+        if name.startswith("--") and len(name) <= 40 and bare.isascii() and bare.isalnum():
+            names.append(name)
+        elif name[:1] == "-" and name[1:2].isascii() and name[1:2].isalpha():
+            names.append(name[:2])
+    return names
+
+
+def wall_of(mono_ms: int) -> int:
+    """Return the wall-clock ms since 1970 of an instant on CLOCK_BOOTTIME, by the clocks' distance now."""
+    return time.time_ns() // 1_000_000 - (now() - mono_ms)
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) else now()
+
+
+def _write(path: str, data: bytes) -> None:
+    """Write a whole file, 0600. Raises OSError, also when the disk took only a part."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+
+
+class _Scanner:
+    """What the C scanner of JSON asks of its owner; the `json` package is too slow to import here."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+_scan = make_scanner(_Scanner)  # type: ignore[arg-type]
+
+
+def parse_object(line: bytes) -> "dict[str, object] | None":
+    """Return the JSON object in a line; None for anything else, whatever it is."""
+    try:
+        value, end = _scan(line.decode().strip(), 0)
+    except Exception:  # noqa: BLE001 - StopIteration, JSONDecodeError, UnicodeDecodeError, RecursionError: all mean no
+        return None
+    return value if isinstance(value, dict) and end == len(line.decode().strip()) else None
+
+
+def read_object(path: str) -> "dict[str, object] | None":
+    """Return the JSON object that a file holds; None when it is missing, torn or something else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        data = b""
+        while chunk := os.read(descriptor, 1 << 20):
+            data += chunk
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return parse_object(data)
+
+
+def gc(state_folder: str, *, moment: float | None = None) -> int:
+    """Prune run folders when it is worth it: past 220 of them, or once a day. Returns how many went.
+
+    Kept are the newest 200, for 30 days, within 256 MB; a live run's folder and whatever is not ours always.
+    Never raises.
+    """
+    folder = runs_folder(state_folder)
+    moment = time.time() if moment is None else moment
+    try:
+        names = [name for name in os.listdir(folder) if is_run_id(name.removeprefix(_BEGUN))]
+        if len(names) <= KEEP_RUNS + PRUNE_SLACK and not _first_today(folder, moment):
+            return 0
+        return _prune(folder, names, moment)
+    except OSError:
+        return 0
+
+
+def _first_today(folder: str, moment: float) -> bool:
+    mark = os.path.join(folder, ".pruned")
+    try:
+        if os.stat(mark).st_mtime // 86400 == moment // 86400:
+            return False
+    except FileNotFoundError:
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.utime(mark, (moment, moment))
+    return True
+
+
+def _prune(folder: str, names: list[str], moment: float) -> int:
+    aged = []
+    for name in names:
+        path = os.path.join(folder, name)
+        changed, size = _measure(path)
+        aged.append((changed, size, path))
+    aged.sort(reverse=True)
+    total = pruned = 0
+    for kept, (changed, size, path) in enumerate(aged, 1):
+        total += size
+        if kept <= KEEP_RUNS and total <= KEEP_BYTES and moment - changed <= KEEP_DAYS * 86400:
+            continue
+        ended = os.path.exists(os.path.join(path, "report.json"))
+        if (ended or not _lives(path)) and _remove(path):
+            pruned += 1
+    return pruned
+
+
+def _lives(folder: str) -> bool:
+    described = read_object(os.path.join(folder, "meta.json"))
+    return described is not None and lives(described)
+
+
+def _measure(folder: str) -> tuple[float, int]:
+    """Return when a run folder changed last and the bytes in it."""
+    size = 0
+    changed = os.lstat(folder).st_mtime
+    for name in _FILES:
+        try:
+            found = os.lstat(os.path.join(folder, name))
+        except OSError:
+            continue
+        size += found.st_size
+        changed = max(changed, found.st_mtime)
+    return changed, size
+
+
+def _remove(folder: str) -> bool:
+    """Remove a run folder by the names that we gave; False where anything else is in it, which stays."""
+    try:
+        for name in _FILES:
+            try:
+                os.unlink(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue
+        os.rmdir(folder)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""What holds for every test: a home of its own, and no process left behind."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import helpers
+
+# What the machine or the shell may have set, and what would change how the programs under test behave.
+UNWANTED = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMUX", "NO_COLOR", "FORCE_COLOR")
+FOLDERS = {
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_RUNTIME_DIR": "run",
+}
+# How long what a test has ended may take to be gone, in seconds.
+DYING = 2.0
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with the homes of this worker's tests."""
+    return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture(autouse=True)
+def home(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Give the test an empty home, and environment variables that hold nothing of the user's."""
+    folder = homes / hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
+    folder.mkdir(exist_ok=True)
+    (folder / "run").mkdir(mode=0o700, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [*UNWANTED, *(name for name in os.environ if name.startswith("LONGWATCH_"))]:
+            patch.delenv(name, raising=False)
+        patch.setenv("HOME", str(folder))
+        for name, place in FOLDERS.items():
+            patch.setenv(name, str(folder / place))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def leak_check(home: Path, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a process behind, however it got away, and end that process.
+
+    A child of the test is found by its parent, all others by a mark in the environment they were started with.
+    """
+    marker = f"{helpers.MARKER}={home.name}"
+    before = set(helpers.descendants())
+
+    def left() -> set[int]:
+        return {*helpers.processes_with(marker), *helpers.descendants()} - before
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(*marker.split("="))
+        yield
+    try:
+        helpers.wait_until(lambda: not left(), DYING)
+    except AssertionError:
+        found = left()
+        named = ", ".join(f"{pid} {helpers.command_line(pid)[:80]}" for pid in sorted(found))
+        helpers.kill_all(sorted(found))
+        if found:
+            pytest.fail(f"left running: {named}", pytrace=False)
+
+
+@pytest.fixture
+def state(home: Path) -> Path:
+    """Return the folder where longwatch keeps its state in this test."""
+    return home / FOLDERS["XDG_STATE_HOME"] / "longwatch"
+
+
+@pytest.fixture
+def longwatch() -> str:
+    """Return the path of the installed script."""
+    assert helpers.LONGWATCH.exists(), "run `make venv` first"
+    return str(helpers.LONGWATCH)
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[helpers.Tmux]:
+    """Return a tmux of the test's own; skip where there is none."""
+    if not helpers.have("tmux"):
+        pytest.skip("tmux is not installed")
+    terminal = helpers.Tmux(tmp_path)
+    yield terminal
+    terminal.close()
