@@ -12,11 +12,12 @@ import pytest
 from longwatch.cli import verbs
 from longwatch.core.facts import Fact, LimitFired, RunEnded, RunStarted, StopBegan
 from longwatch.core.report import Stream, build
+from longwatch.options import recorded
 from longwatch.paths import new_run_id, rfc3339
 from longwatch.posix.clocks import ALIVE, COUNT, LAST, LOOKED, PROGRESS
 from longwatch.posix.identity import Identity, identity
-from longwatch.posix.reactor import now
-from longwatch.runtime.rundir import RunDir, meta, wall_of
+from longwatch.posix.reactor import now, wall_of
+from longwatch.runtime.rundir import RunDir, meta
 from longwatch.store import spool
 
 IDLE = {"idle": {"window_ms": 5_000, "action": "stop", "source": "flag"}}
@@ -63,7 +64,7 @@ def make(
     """Make the folder of a run that began `age_ms` ago and is watched by `supervisor` (this process)."""
     started = now() - age_ms
     about = meta(
-        run or new_run_id(name), name, ["/bin/" + name, "--model=x", "a prompt"], supervisor or me(),
+        run or new_run_id(name), name, recorded(["/bin/" + name, "--model=x", "a prompt"]), supervisor or me(),
         child or supervisor or me(), started_ms=started, limits=limits, sources=sources, log=log,
     )  # fmt: skip
     if host is not None:

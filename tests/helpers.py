@@ -17,7 +17,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import pyte
 
@@ -172,6 +172,23 @@ def run_cli(*args: str | os.PathLike[str], **options: Any) -> Finished:
 # Terminals
 
 
+class Shown(Protocol):
+    """Something with a screen."""
+
+    @property
+    def text(self) -> str:
+        """What is on the screen now."""
+
+
+def wait_for_text(screen: Shown, text: str, deadline: float) -> str:
+    """Wait until the text is on the screen, and return the screen; AssertionError with the screen when it is not."""
+    try:
+        wait_until(lambda: text in screen.text, deadline)
+    except AssertionError:
+        raise AssertionError(f"{text!r} was not on the screen in {deadline:g} s:\n{screen.text}") from None
+    return screen.text
+
+
 class Screen:
     """A program on a terminal of its own, read as a person would read it.
 
@@ -259,8 +276,7 @@ class Screen:
 
     def wait_for(self, text: str, deadline: float = 10.0) -> str:
         """Wait until the text is on the screen, and return the screen."""
-        wait_until(lambda: text in self.text, deadline, f"{text!r} on the screen")
-        return self.text
+        return wait_for_text(self, text, deadline)
 
     def wait(self, deadline: float = 10.0) -> int:
         """Wait until the program has ended, reading what it writes; return its status, negative for a signal."""
@@ -317,8 +333,7 @@ class Tmux:
 
     def wait_for(self, text: str, deadline: float = 10.0) -> str:
         """Wait until the text is on the screen, and return the screen."""
-        wait_until(lambda: text in self.text, deadline, f"{text!r} on the screen")
-        return self.text
+        return wait_for_text(self, text, deadline)
 
     def close(self) -> None:
         """End the server and what runs in it."""

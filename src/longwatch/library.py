@@ -9,6 +9,7 @@ import warnings
 
 from longwatch import paths
 from longwatch.core.observations import SpawnFailed
+from longwatch.core.outcomes import exit_status
 from longwatch.core.spec import Spec
 from longwatch.core.watch import Watch
 from longwatch.errors import StoreError, UsageError
@@ -17,10 +18,11 @@ from longwatch.options import child_environment
 from longwatch.posix import gears
 from longwatch.posix.capture import text
 from longwatch.posix.files import readable
-from longwatch.posix.identity import identity
+from longwatch.posix.identity import Identity, boot_id, identity
+from longwatch.posix.kin import RUN_VARIABLE
 from longwatch.posix.reactor import Reactor, now
 from longwatch.posix.sink import Sink
-from longwatch.posix.spawn import MERGED, NULL, PIPES, PTY, Launch, SpawnError, adopt, spawn
+from longwatch.posix.spawn import INHERIT, NULL, PIPES, PTY, Child, Launch, SpawnError, adopt
 from longwatch.posix.spawn_in import spawn_in
 from longwatch.posix.tree import Tree
 from longwatch.result import Result
@@ -37,222 +39,264 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, Self
+
+    Path = str | os.PathLike[str]
+
+CAPTURE, PASS = "capture", "pass"
 
 
 def run(
-    argv: "Sequence[str]",
+    argv: "Sequence[Path]",
     limits: Limits | None = None,
     *,
-    input: str | bytes | None = None,  # noqa: A002
-    cwd: str | None = None,
+    input: str | bytes | None = None,  # noqa: A002 - subprocess calls it so
+    cwd: "Path | None" = None,
     env: "Mapping[str, str] | None" = None,
     pty: bool = False,
-    output: str = "capture",
+    output: str = CAPTURE,
     record: bool = False,
 ) -> Result:
     """Run a program under its limits and return how it ended, with all it left.
 
-    argv    program and arguments; no shell
-    limits  see `Limits`; None: no progress for 300 s (or LONGWATCH_IDLE) stops it
-    input   what it reads on stdin (text is UTF-8); None: there is nothing to read
-    cwd     its working directory
-    env     its whole environment; None: ours
-    pty     give it a terminal of its own; then `stdout` is what the terminal got
-    output  "capture" keeps both streams, "pass" also writes them to our stdout and stderr
-    record  keep a run folder and a line of history, as `longwatch run` does
+    argv    program and arguments, one word each; no shell
+    limits  see `Limits`; None: its defaults, so no progress for 300 s (or LONGWATCH_IDLE) stops it
+    input   what it reads on stdin (a text as UTF-8), however much; None: there is nothing to read
+    cwd     its working directory; None: ours
+    env     its whole environment; None: ours. The names LONGWATCH_RUN_ID and LONGWATCH_ATTEMPT are set in it, and
+            our options (LONGWATCH_IDLE, ...) are taken out
+    pty     give it a terminal of its own: `stdout` is all that the terminal got, and without `input` its stdin is
+            the terminal too, at which nobody types
+    output  "capture" keeps both streams; "pass" also writes them, as they come, to our descriptors 1 and 2
+    record  keep a run folder and a line of history, as `longwatch run` does; otherwise nothing is written
 
-    The whole tree of the program is gone when this returns; `survivors` names what is not ours to stop. A program
-    that cannot be started is a result (`spawn_failed`), not an exception. Raises UsageError for wrong words; what
-    is raised meanwhile in this thread (KeyboardInterrupt) stops the tree first and then goes on. Never raises for
-    a limit or a bad exit status: that is `Result.check()`.
+    The whole tree of the program is gone when this returns, also what it left behind; `survivors` names what is not
+    ours to stop. May be called in any thread, and in several at once.
+
+    Raises UsageError for words that make no sense, before anything is started. Whatever is raised meanwhile in this
+    thread (KeyboardInterrupt, an exception of a signal handler) stops the tree first, within 5 s, and goes on then;
+    a second one kills it at once. Never raises for a limit, a bad exit status or a program that cannot be started:
+    those are results, and `Result.check()` raises for them.
     """
-    session = Session(argv, limits, input=input, cwd=cwd, env=env, pty=pty, output=output, record=record)
-    if session.driver is not None:
-        try:
+    with Session(limits, record=record) as session:
+        if session.start(argv, input=input, cwd=cwd, env=env, pty=pty, output=output):
             block(session.driver)
-        finally:
-            session.close()
     return session.result()
 
 
 async def run_async(
-    argv: "Sequence[str]",
+    argv: "Sequence[Path]",
     limits: Limits | None = None,
     *,
     input: str | bytes | None = None,  # noqa: A002
-    cwd: str | None = None,
+    cwd: "Path | None" = None,
     env: "Mapping[str, str] | None" = None,
     pty: bool = False,
-    output: str = "capture",
+    output: str = CAPTURE,
     record: bool = False,
 ) -> Result:
-    """Do the same as `run` under asyncio or trio, whichever runs this coroutine.
+    """Do the same as `run`, with the same words, under asyncio or trio, whichever runs this coroutine.
 
-    A cancellation stops the whole tree first, shielded and bounded by the grace (5 s at most) and the wait for KILL,
-    and then goes on. asyncio's own subprocess code is not used, and no child watcher is needed.
+    No thread, no child watcher and no signal handler is used, and any number of runs fit into one loop. A
+    cancellation stops the whole tree first, shielded and within the grace (5 s at most) and the wait for KILL, and
+    goes on then; under asyncio a second one kills it at once.
     """
     from longwatch.runtime.hosts_async import drive  # noqa: PLC0415 - a blocking program needs no event loop
 
-    session = Session(argv, limits, input=input, cwd=cwd, env=env, pty=pty, output=output, record=record)
-    if session.driver is not None:
-        try:
+    with Session(limits, record=record) as session:
+        if session.start(argv, input=input, cwd=cwd, env=env, pty=pty, output=output):
             await drive(session.driver)
-        finally:
-            session.close()
     return session.result()
 
 
 def watch(popen: "subprocess.Popen[Any]", limits: Limits | None = None) -> Result:
     """Watch a process that `subprocess` started, until it ends or a limit stops its whole tree.
 
-    Its pipes, where it has some, are read here from now on: do not read them elsewhere, and feed its stdin yourself
-    before or in another thread. `popen.poll()` collects the status, so `popen.returncode` is set when this returns.
-    Without a pipe there is nothing to see of it: then `idle` and `first` are held, and only `ceiling` and `timeout`
-    act. Raises UsageError when it has already been waited for.
+    Its pipes, where it has some, are read here from now on: do not read them elsewhere, and feed its stdin before
+    or in another thread. Without a pipe there is nothing to see of it: then `idle` and `first` are held, and only
+    `ceiling` and `timeout` act. `popen.returncode` is set when this returns; its pipes stay yours to close.
+
+    Raises UsageError when the process has already been waited for; otherwise as `run`. A process that is not in a
+    session of its own can be followed by its descendants only: start it with `start_new_session=True`.
     """
-    session = Session.over(popen, limits or Limits())
-    assert session.driver is not None
-    try:
+    if popen.returncode is not None:
+        raise UsageError(f"process {popen.pid} has ended already, there is nothing to watch")
+    with Session(limits) as session:
+        session.over(popen)
         block(session.driver)
-    finally:
-        session.close()
     return session.result()
 
 
 class Session:
-    """One run of the library, from its words to its result. `driver` is None when nothing could be started."""
+    """One run of the library, from its words to its result. Leaving the block ends whatever still runs."""
 
-    def __init__(
-        self, argv: "Sequence[str]", limits: Limits | None, *, input: str | bytes | None, cwd: str | None,  # noqa: A002
-        env: "Mapping[str, str] | None", pty: bool, output: str, record: bool,
-    ) -> None:  # fmt: skip
-        if output not in ("capture", "pass"):
-            raise UsageError(f"output {output!r}: write 'capture' or 'pass'")
-        self._begin(argv, limits or Limits())
-        self.record = record
-        self.sinks = {STDOUT: Sink(1), STDERR: Sink(2)} if output == "pass" else {}
-        stdin: str | int = NULL if input is None else readable(input.encode() if isinstance(input, str) else input)
-        launch = Launch(
-            self.argv, child_environment(os.environ if env is None else env, self.run_id), cwd, stdin,
-            PTY if pty else PIPES,
-        )  # fmt: skip
-        try:
-            self._start(launch)
-        except SpawnError as error:
-            self._not_started(error)
-        finally:
-            if isinstance(stdin, int):
-                os.close(stdin)
+    driver: Driver
 
-    @classmethod
-    def over(cls, popen: "subprocess.Popen[Any]", limits: Limits) -> "Session":
-        """Take over a process that somebody else started."""
-        if popen.returncode is not None:
-            raise UsageError(f"process {popen.pid} has ended already, there is nothing to watch")
-        self = cls.__new__(cls)
-        argv = [popen.args] if isinstance(popen.args, str | bytes) else list(popen.args)
-        self._begin([os.fsdecode(word) for word in argv], limits)
-        self.record = False
-        self.sinks = {}
-        ends = [None if pipe is None else pipe.fileno() for pipe in (popen.stdout, popen.stderr)]
-        child = adopt(popen.pid, *ends, reaper=popen.poll)
-        self._drive(Process(child, Reactor(), {}, merged=False))
-        return self
+    def __init__(self, limits: Limits | None, *, record: bool = False) -> None:
+        self._limits = (limits or Limits()).resolve()
+        for complaint in self._limits.complaints:
+            warnings.warn(f"longwatch: {complaint}", stacklevel=3)
+        self._record = record
+        self._complaints: list[str] = []
+        self._argv: list[str] = []
+        self._watch = Watch(Spec({}), now())
+        self._story = Story()
+        self._sinks: dict[str, Sink] = {}
+        self._tree: Tree | None = None
+        self._process: Process | None = None
+        self._effects: ProcessEffects | None = None
+        self._keeping: Keeping | None = None
+        self._spawn_status: int | None = None
+        self._report: dict[str, Any] = {}
 
     # -- the start
 
-    def _begin(self, argv: "Sequence[str]", limits: Limits) -> None:
-        self.argv = [os.fspath(word) for word in argv]
-        if not self.argv:
-            raise UsageError("there is no program to run; pass at least one word")
-        self.name = paths.safe_name(self.argv[0])
-        self.run_id = paths.new_run_id(self.name)
-        self.limits = limits
-        self.driver: Driver | None = None
-        self.process: Process | None = None
-        self.keeping: Keeping | None = None
-        self.story = Story()
-        self._failed: SpawnError | None = None
-        self._specs, complaints = limits.specs()
-        for complaint in complaints:
-            warnings.warn(f"longwatch: {complaint}", stacklevel=4)
+    def start(
+        self, argv: "Sequence[Path]", *, input: str | bytes | None, cwd: "Path | None",  # noqa: A002
+        env: "Mapping[str, str] | None", pty: bool, output: str,
+    ) -> bool:  # fmt: skip
+        """Start the program; return False if it cannot be. Raises UsageError for wrong words."""
+        self._name_it(words(argv))
+        if output not in (CAPTURE, PASS):
+            raise UsageError(f"output {output!r}: write {CAPTURE!r} or {PASS!r}")
+        stdin = (INHERIT if pty else NULL) if input is None else readable(_bytes(input))
+        folder = None if cwd is None else os.fspath(cwd)
+        launch = Launch(self._argv, self._environment(env), folder, stdin, PTY if pty else PIPES)
+        reactor = Reactor()
+        try:
+            self._follow(spawn_in(launch), reactor, sinks=output == PASS, merged=pty)
+        except SpawnError as error:
+            reactor.close()
+            self._not_started(error)
+            return False
+        finally:
+            if isinstance(stdin, int):
+                os.close(stdin)
+        return True
 
-    def _start(self, launch: Launch) -> None:
-        gears.offer()
-        child = spawn(launch) if launch.cwd is None else spawn_in(launch)
-        self._drive(Process(child, Reactor(), self.sinks, merged=launch.output in (MERGED, PTY)))
+    def over(self, popen: "subprocess.Popen[Any]") -> None:
+        """Take over a process that somebody else started. Raises UsageError when it is gone."""
+        args = [popen.args] if isinstance(popen.args, str | bytes | os.PathLike) else list(popen.args)
+        self._name_it([os.fsdecode(word) for word in args])
+        ends = [None if pipe is None else pipe.fileno() for pipe in (popen.stdout, popen.stderr)]
+        try:
+            child = adopt(popen.pid, *ends, reaper=popen.poll)
+        except ProcessLookupError:
+            raise UsageError(f"process {popen.pid} is gone, there is nothing to watch") from None
+        self._follow(child, Reactor(), sinks=False, merged=False)
 
-    def _drive(self, process: Process) -> None:
-        self.process = process
-        child = process.child
-        assert child.identity is not None
-        tree = Tree(child.identity, self.run_id, subreaper=False)
-        effects = ProcessEffects(process, tree, now, argv=self.argv)
-        self.story = effects.story
-        spec = Spec(self._specs, tuple(process.pumps), grace=self.limits.grace)
-        self.watch = Watch(spec, child.started)
-        self.driver = Driver(self.watch, effects, process.reactor)
-        self.effects = effects
-        if self.record:
-            self._keep()
+    def _name_it(self, argv: list[str]) -> None:
+        self._argv = argv
+        self._name = paths.safe_name(argv[0])
+        self._run_id = paths.new_run_id(self._name)
+
+    def _environment(self, env: "Mapping[str, str] | None") -> dict[str, str]:
+        """Return the child's environment. Of a run inside a run even a bare one keeps the mark of both."""
+        outer = os.environ.get(RUN_VARIABLE)
+        given = os.environ if env is None else {**({RUN_VARIABLE: outer} if outer else {}), **env}
+        return child_environment(given, self._run_id)
+
+    def _follow(self, child: Child, reactor: Reactor, *, sinks: bool, merged: bool) -> None:
+        # Where the host ignores CHLD it may be gone already: then its pid is all that was ever known of it.
+        leader = child.identity or Identity(child.pid, 0, boot_id())
+        self._tree = Tree(leader, self._run_id, subreaper=False)
+        self._sinks = {STDOUT: Sink(1), STDERR: Sink(2)} if sinks else {}
+        self._process = process = Process(child, reactor, self._sinks, merged)
+        self._effects = effects = ProcessEffects(process, self._tree, now, argv=self._argv)
+        self._story = effects.story
+        spec = Spec(self._limits.specs, tuple(process.pumps), grace=self._limits.grace)
+        self._watch = Watch(spec, child.started)
+        self.driver = Driver(self._watch, effects, reactor)
+        if self._record:
+            self._keep(effects, leader)
         effects.begin()
 
-    def _keep(self) -> None:
-        assert self.process is not None
-        ours, theirs = identity(os.getpid()), self.process.child.identity
+    def _keep(self, effects: ProcessEffects, leader: Identity) -> None:
+        ours = identity(os.getpid())
         assert ours is not None
-        assert theirs is not None
         limits = {
             name: {"window_ms": spec.window, "action": spec.action, "source": "library"}
-            for name, spec in self._specs.items()
+            for name, spec in self._limits.specs.items()
         }
         described = meta(
-            self.run_id, self.name, self.argv, ours, theirs, cwd=os.getcwd(), started_ms=self.watch.started,
-            limits=limits, sources=self.watch.sight.declared,
+            self._run_id, self._name, self._argv, ours, leader, cwd=os.getcwd(), started_ms=self._watch.started,
+            limits=limits, sources=self._watch.sight.declared,
         )  # fmt: skip
         try:
-            self.keeping = Keeping(paths.state(), described, self.watch, self.effects)
+            self._keeping = Keeping(paths.state(), described, self._watch, effects)
         except StoreError as error:
-            warnings.warn(f"longwatch: {error}", stacklevel=5)
+            self._complaints.append(str(error))
 
     def _not_started(self, error: SpawnError) -> None:
-        self._failed = error
-        self.watch = Watch(Spec({}), now())
-        for command in self.watch.observe(SpawnFailed(error.message, error.status), now()):
-            self.story.add(command.fact)  # type: ignore[attr-defined]
-        self.story.note(error.message)
+        self._spawn_status = error.status
+        for command in self._watch.observe(SpawnFailed(error.message, error.status), now()):
+            self._story.add(command.fact)  # type: ignore[attr-defined]
+        self._story.note(error.message)
 
     # -- the end
 
-    def close(self) -> None:
-        """Collect the process and give every descriptor back."""
-        self.effects.end()
-        for sink in self.sinks.values():
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        """Give every descriptor back and write what is kept. What is not over by now is killed: no host leaves one."""
+        if self._tree is not None and not self._watch.over:
+            self._tree.kill()
+        if self._process is not None:
+            self._process.look()
+        if self._effects is not None:
+            self._effects.end()
+        for sink in self._sinks.values():
             sink.close()
+        if self._watch.over:
+            self._finish()
 
-    def result(self) -> Result:
-        """Return how it ended."""
-        report = self.story.report(
-            self.watch, self.process, run=self.run_id, name=self.name, attempt=1,
-            started_at=paths.rfc3339(wall_of(self.watch.started)),
+    def _finish(self) -> None:
+        self._report = self._story.report(
+            self._watch, self._process, run=self._run_id, name=self._name, attempt=1,
+            started_at=paths.rfc3339(wall_of(self._watch.started)),
         )  # fmt: skip
-        ended = (None, None) if self.process is None else self.process.ended or (None, None)
-        report["signal_number"] = ended[1]
-        report["spawn_status"] = self._failed.status if self._failed is not None else None
-        if self.record:
-            self._remember(report)
-        return Result(self.argv, report, self._text(STDOUT), self._text(STDERR))
+        if self._record:
+            self._remember()
 
-    def _text(self, stream: str) -> str:
-        pump = None if self.process is None else self.process.pumps.get(stream)
-        return "" if pump is None else text(*pump.captured())
-
-    def _remember(self, report: "dict[str, object]") -> None:
-        if self.keeping is not None:
-            self.keeping.end(report)
-        line = {**spool.summary(report), "program": self.argv[0], "flags": flag_names(self.argv[1:])}
+    def _remember(self) -> None:
+        if self._keeping is not None:
+            self._keeping.end(self._report)
+        line = {**spool.summary(self._report), "program": self._argv[0], "flags": flag_names(self._argv[1:])}
         try:
             spool.append(paths.state(), line)
         except StoreError as error:
-            warnings.warn(f"longwatch: {error}", stacklevel=4)
+            self._complaints.append(str(error))
+
+    def result(self) -> Result:
+        """Return how it ended; warn of what could not be kept."""
+        for complaint in self._complaints:
+            warnings.warn(f"longwatch: {complaint}", stacklevel=3)
+        return Result(self._argv, self._report, self._text(STDOUT), self._text(STDERR), self._status())
+
+    def _status(self) -> int:
+        if self._spawn_status is not None:
+            return self._spawn_status
+        assert self._process is not None
+        return exit_status(str(self._report["termination_reason"]), *(self._process.ended or (None, None)))
+
+    def _text(self, stream: str) -> str:
+        pump = None if self._process is None else self._process.pumps.get(stream)
+        return "" if pump is None else text(*pump.captured())
+
+
+def words(argv: "Sequence[Path]") -> list[str]:
+    """Return a command's words as text. Raises UsageError for one that is no list of words."""
+    if isinstance(argv, str | bytes):
+        raise UsageError(f"argv is a list of words, not {argv!r}; for a shell pass ['sh', '-c', ...]")
+    found = [os.fsdecode(word) for word in argv]
+    if not found:
+        raise UsageError("argv is empty, there is no program to run; pass its name")
+    for word in found:
+        if "\0" in word:
+            raise UsageError(f"argv has a word that holds a NUL: {word!r}; no program can be given that")
+    return found
+
+
+def _bytes(input: str | bytes) -> bytes:  # noqa: A002
+    return input.encode() if isinstance(input, str) else input

@@ -1,21 +1,28 @@
 """`Limits`: how patient a run is, in the words of the table of limits.
 
 Spans are seconds as numbers, or texts such as "5m" and "1h30m". A field that is left out has its user's default:
-for `idle` what LONGWATCH_IDLE says, else 300 s, and it stops. 0, None, "off", negative and non-finite numbers
-switch a limit off.
+what its variable says (LONGWATCH_IDLE, LONGWATCH_TIMEOUT, ...), else the built-in, and that stops.
 """
 
 import math
 import os
 
-from longwatch.core.spec import ACTIONS, NOTIFY, STOP, LimitSpec
+from longwatch.core.record import Plain
+from longwatch.core.spec import NONE, NOTIFY, STOP, LimitSpec
 from longwatch.errors import UsageError
+from longwatch.option_table import OPTIONS
 from longwatch.options import from_environment
 from longwatch.units import format_duration, parse_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Span = float | int | str | None
 #: Beyond a century a limit is none; it also keeps huge numbers out of timers.
 _FOREVER = 100 * 365 * 24 * 3600
+#: What the library cannot do is to type: it has nobody's words.
+_ACTIONS = (STOP, NOTIFY, NONE)
 
 
 class Unset:
@@ -26,70 +33,91 @@ class Unset:
 
 
 UNSET = Unset()
+#: Each field, and the option whose variable and built-in it has when it is left out.
+_FIELDS = {
+    "idle": "idle",
+    "first": "first",
+    "ceiling": "ceiling",
+    "timeout": "timeout",
+    "soft": "soft",
+    "idle_action": "idle-action",
+    "grace": "kill-after",
+}
+
+
+class Resolved(Plain):
+    """What limits come to in an environment: those that are on, the grace in ms, and what there is to complain of."""
+
+    __slots__ = ("complaints", "grace", "specs")
+
+    def __init__(self, specs: dict[str, LimitSpec], grace: int, complaints: list[str]) -> None:
+        self.specs = specs
+        self.grace = grace
+        self.complaints = complaints
 
 
 class Limits:
-    """The limits of one run of a program.
+    """The limits of one run of a program. A span is in seconds, or a text such as "5m".
 
-    idle         no progress: stops (or what `idle_action` names); default 300 s or LONGWATCH_IDLE
+    idle         no progress: stops (or what `idle_action` says); built-in 300 s
     first        no first progress since the start: stops; off
     ceiling      in all, moved by the provider's pauses: stops; off
     timeout      in all, moved by nothing: stops; off
     soft         in all: marks the run resumable, never stops; off
-    idle_action  the highest rung of `idle`: "stop", "notify" or "none"
-    grace        from TERM to KILL; default 10 s
+    idle_action  the most that `idle` may do: "stop", "notify" (it is only noted in `rungs`) or "none"
+    grace        from the first signal to KILL; built-in 10 s; 0, None: KILL follows at once
 
-    Raises UsageError for a text that is no duration or an action that is none. Not raised for a refused variable:
-    that warns once and leaves the built-in.
+    A field that is left out is taken from its variable (LONGWATCH_IDLE; LONGWATCH_KILL_AFTER for `grace`), else it
+    is the built-in. 0, None, "off", negative and non-finite numbers switch a limit off. Raises UsageError for a text
+    that is no duration and for an action that is none; not for a variable that is wrong: that warns when the run
+    begins, and leaves the built-in.
     """
 
-    __slots__ = ("ceiling", "first", "grace", "idle", "idle_action", "soft", "timeout")
+    __module__ = "longwatch"
+    __slots__ = ("_given",)
 
     def __init__(
         self,
         *,
         idle: Span | Unset = UNSET,
-        first: Span = None,
-        ceiling: Span = None,
-        timeout: Span = None,
-        soft: Span = None,
-        idle_action: str = STOP,
-        grace: Span = 10,
+        first: Span | Unset = UNSET,
+        ceiling: Span | Unset = UNSET,
+        timeout: Span | Unset = UNSET,
+        soft: Span | Unset = UNSET,
+        idle_action: str | Unset = UNSET,
+        grace: Span | Unset = UNSET,
     ) -> None:
-        self.idle = idle if isinstance(idle, Unset) else milliseconds("idle", idle)
-        self.first = milliseconds("first", first)
-        self.ceiling = milliseconds("ceiling", ceiling)
-        self.timeout = milliseconds("timeout", timeout)
-        self.soft = milliseconds("soft", soft)
-        if idle_action not in ACTIONS:
-            raise UsageError(f"idle_action {idle_action!r}: write one of {', '.join(ACTIONS)}")
-        self.idle_action = idle_action
-        self.grace = milliseconds("grace", grace)
-
-    def specs(self) -> "tuple[dict[str, LimitSpec], list[str]]":
-        """Return the limits that are on, for a watch, and the warnings about variables that were refused."""
-        warnings: list[str] = []
-        idle = self.idle
-        if isinstance(idle, Unset):
-            values = from_environment(os.environ)
-            idle = values.idle
-            warnings = values.warnings
-        found = {
-            "idle": LimitSpec(idle, self.idle_action),
-            "first": LimitSpec(self.first),
-            "ceiling": LimitSpec(self.ceiling),
-            "timeout": LimitSpec(self.timeout),
-            "soft": LimitSpec(self.soft, NOTIFY),
+        spans = {
+            "idle": idle, "first": first, "ceiling": ceiling, "timeout": timeout, "soft": soft, "grace": grace,
+        }  # fmt: skip
+        self._given: dict[str, int | str] = {
+            name: milliseconds(name, span) for name, span in spans.items() if not isinstance(span, Unset)
         }
-        return {name: spec for name, spec in found.items() if spec.window > 0}, warnings
+        if not isinstance(idle_action, Unset):
+            if idle_action not in _ACTIONS:
+                raise UsageError(f"idle_action {idle_action!r}: write one of {', '.join(_ACTIONS)}")
+            self._given["idle_action"] = idle_action
+
+    def resolve(self, environ: "Mapping[str, str]" = os.environ) -> Resolved:
+        """Return what holds for a run that begins now: given fields, then variables, then built-ins."""
+        missing = {option for name, option in _FIELDS.items() if name not in self._given}
+        variables = {option.variable for option in OPTIONS if option.name in missing}
+        values = from_environment({name: text for name, text in environ.items() if name in variables})
+        found = {name: self._given.get(name, values.get(option)) for name, option in _FIELDS.items()}
+        action = found.pop("idle_action")
+        grace = found.pop("grace")
+        actions = {"idle": action, "soft": NOTIFY}
+        specs = {name: LimitSpec(span, actions.get(name, STOP)) for name, span in found.items() if span > 0}
+        return Resolved(specs, grace, values.warnings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Limits) and self._given == other._given
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._given.items())))
 
     def __repr__(self) -> str:
-        given = [f"{name}={self._shown(name)}" for name in self.__slots__ if getattr(self, name)]
-        return f"Limits({', '.join(given)})"
-
-    def _shown(self, name: str) -> str:
-        value = getattr(self, name)
-        return format_duration(value) if isinstance(value, int) else repr(value)
+        return f"Limits({', '.join(f'{name}={_shown(value)!r}' for name, value in self._given.items())})"
 
 
 def milliseconds(name: str, span: Span) -> int:
@@ -106,4 +134,10 @@ def milliseconds(name: str, span: Span) -> int:
     return max(1, round(min(span, _FOREVER) * 1000))
 
 
-__all__ = ["UNSET", "Limits", "milliseconds"]
+def _shown(value: int | str) -> str:
+    if isinstance(value, str):
+        return value
+    return format_duration(value) if value else "off"
+
+
+__all__ = ["UNSET", "Limits", "Resolved", "milliseconds"]

@@ -114,6 +114,29 @@ def child_environment(environ: "Mapping[str, str]", run_id: str, attempt: int = 
     return child
 
 
+def recorded(argv: "Sequence[str]") -> list[str]:
+    """Return what may be written down of a command: the program, and the names of its flags."""
+    return [argv[0], *flag_names(argv[1:])]
+
+
+def flag_names(arguments: "Sequence[str]") -> list[str]:
+    """Return the names of the flags in a command line: `--model=x` is `--model`, `-psecret` is `-p`.
+
+    What does not look like a flag's name is left out, so that no prompt and no password can pass for one.
+    """
+    names = []
+    for argument in arguments:
+        if argument == "--":
+            break
+        name = argument.partition("=")[0]
+        bare = name[2:].replace("-", "").replace("_", "")
+        if name.startswith("--") and len(name) <= 40 and bare.isascii() and bare.isalnum():
+            names.append(name)
+        elif name[:1] == "-" and name[1:2].isascii() and name[1:2].isalpha():
+            names.append(name[:2])
+    return names
+
+
 def _split(verb: str, options: "Sequence[Option]", argv: "Sequence[str]") -> "tuple[list[Said], list[str]]":
     """Tell options from operands; texts are not read yet, so that the first wrong word is the one named."""
     flags = {flag: option for option in options for flag in option.flags}

@@ -13,7 +13,6 @@ import time
 
 from longwatch.errors import StoreError
 from longwatch.jsonlean import dumps
-from longwatch.posix.identity import Identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,22 +155,3 @@ def rfc3339(milliseconds: int) -> str:
     """Return a wall-clock instant in ms since 1970 as RFC 3339 in UTC with milliseconds."""
     seconds, rest = divmod(milliseconds, 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"
-
-
-def supervisor_of(described: "Mapping[str, object]") -> Identity | None:
-    """Return the identity of the supervisor that a run's meta.json names; None when it names none."""
-    pid, start, boot = described.get("pid"), described.get("start"), described.get("boot")
-    if isinstance(pid, int) and isinstance(start, int) and isinstance(boot, str):
-        return Identity(pid, start, boot)
-    return None
-
-
-def lives(described: "Mapping[str, object]") -> bool:
-    """Whether the supervisor that a meta.json names is alive.
-
-    True also for a run of another machine or container that shares this home: from here nobody can know.
-    """
-    if described.get("host") != os.uname().nodename:
-        return True
-    supervisor = supervisor_of(described)
-    return supervisor is not None and supervisor.alive()

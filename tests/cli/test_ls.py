@@ -55,6 +55,9 @@ def test_a_source_that_never_moved_is_never_seen(state: Path, capsys: Capture) -
     told = one(capsys)["sources"]
     assert told["screen"] == {"last_ms_ago": None, "last_at": None, "count": 0}
     assert 3_000 <= told["stderr"]["last_ms_ago"] < 9_000
+    run.clocks.source(2)[LAST] = now()
+    assert one(capsys)["progress_ms_ago"] < 1_000
+    run.clocks.source(2)[LAST] = 0
     assert told["stderr"]["last_at"].endswith("Z")
     assert "stderr 3s ago, screen never seen, file:*.log never seen" in verb(capsys, "ls").out
 
@@ -141,8 +144,13 @@ def test_all_shows_what_is_over(state: Path, capsys: Capture) -> None:
     run = folders.ended(state)
     assert verb(capsys, "ls").out == ""
     told = one(capsys, "-a")
-    assert (told["run"], told["live"], told["outcome"], told["termination_reason"]) == (run, False, "failed", "idle")
-    assert "stopped by longwatch: its idle limit of 5s was reached" in verb(capsys, "ls", "-a").out
+    assert (told["run"], told["live"], told["outcome"], told["termination_reason"]) == (
+        run,
+        False,
+        "failed",
+        "idle",
+    )
+    assert "failed (idle)" in verb(capsys, "ls", "-a").out
 
 
 def test_watching_shows_it_anew(state: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

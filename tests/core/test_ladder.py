@@ -4,7 +4,16 @@ import pytest
 
 from longwatch.core import observations as o
 from longwatch.core.commands import CapturePostMortem, Command, Notify, Nudge, Record, SignalTree, SweepTree
-from longwatch.core.facts import HoldBegan, HoldEnded, LimitFired, LimitNoted, Nudged, RunEnded, StopAverted, StopBegan
+from longwatch.core.facts import (
+    HoldBegan,
+    HoldEnded,
+    LimitFired,
+    LimitNoted,
+    Nudged,
+    RunEnded,
+    StopAverted,
+    StopBegan,
+)
 from longwatch.core.spec import HOUR, MINUTE, NONE, NOTIFY, NUDGE, SECOND, STOP, LimitSpec, Spec
 from longwatch.core.watch import Watch
 from longwatch.testing import Playbook, like
@@ -152,8 +161,8 @@ def test_exit_before_the_first_signal_is_not_ours() -> None:
     book = Playbook(idle(), ignore=(LimitNoted,))
     book.expect(10 * SECOND, *fired(10 * SECOND), CapturePostMortem("idle"))
     book.tell(11 * SECOND, o.Exited(0)).expect(11 * SECOND, StopAverted(11 * SECOND, "idle", "exited"), like(Record))
-    book.tell(12 * SECOND, o.Prepared())
-    book.tell(12 * SECOND, o.Drained()).expect(12 * SECOND, SweepTree())
+    book.tell(11 * SECOND, o.Prepared())
+    book.tell(11 * SECOND, o.Drained()).expect(11 * SECOND, SweepTree())
     book.tell(12 * SECOND, o.TreeGone()).expect(12 * SECOND, RunEnded(12 * SECOND, "exited", 0)).play()
 
 
@@ -217,9 +226,7 @@ def test_other_limits_wait_for_a_stop_in_preparation() -> None:
     book.tell(14 * SECOND, o.ProgressSeen("output"))
     book.tell(15 * SECOND, o.Prepared()).expect(15 * SECOND, StopAverted(15 * SECOND, "idle", "progress"))
     book.expect(15 * SECOND, like(LimitFired, limit="timeout"), like(Notify), CapturePostMortem("timeout"))
-    # The script's clock wakes the watch for it at once: its deadline is past.
-    with pytest.raises(AssertionError, match="12000 <"):
-        book.play()
+    book.play()
 
 
 def test_notes_go_on_during_a_preparation() -> None:

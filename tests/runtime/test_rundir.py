@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 import folders
 import helpers
 from longwatch.errors import StoreError
+from longwatch.options import flag_names
 from longwatch.paths import channel_append, new_run_id
 from longwatch.posix import clocks as layout
 from longwatch.posix.clocks import RUNNING, STOPPING, Clocks
 from longwatch.posix.identity import Identity, identity
 from longwatch.posix.reactor import now
 from longwatch.runtime import rundir
-from longwatch.runtime.rundir import RunDir, flag_names, gc
+from longwatch.runtime.rundir import RunDir, gc
 
 DAY = 86_400
 
@@ -71,7 +72,9 @@ def test_the_folder_appears_whole(state: Path, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(rundir, "_write", full)
-    with pytest.raises(StoreError, match="no run folder, `ls` and `why` see nothing: No space left on device"):
+    with pytest.raises(
+        StoreError, match="no run folder, `ls` and `why` see nothing: No space left on device"
+    ):
         folders.make(state)
     assert os.listdir(state / "runs") == []
 
@@ -120,7 +123,9 @@ def test_a_report_is_whole_or_absent(state: Path, monkeypatch: pytest.MonkeyPatc
     """A report that cannot be written leaves the one before, and a remark instead of an exception."""
     run = folders.make(state)
     assert run.write_report({"a": 1})
-    monkeypatch.setattr(os, "write", lambda fd, data: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    monkeypatch.setattr(
+        os, "write", lambda fd, data: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
     assert not run.write_report({"a": 2})
     assert not run.append_event({"event": "x"})
     monkeypatch.undo()
@@ -224,7 +229,9 @@ def test_clocks_are_seen_at_once(state: Path) -> None:
     assert again.source(7)[layout.COUNT] == 9
 
 
-@pytest.mark.parametrize("content", [None, b"", b"short", bytes(layout.CLOCKS_BYTES), b"x" * layout.CLOCKS_BYTES])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"short", bytes(layout.CLOCKS_BYTES), b"x" * layout.CLOCKS_BYTES]
+)
 def test_odd_clocks_are_no_clocks(tmp_path: Path, content: bytes | None) -> None:
     """A missing, short, zeroed or foreign file reads as none."""
     if content is not None:
@@ -240,7 +247,9 @@ def test_newer_clocks_are_refused(tmp_path: Path) -> None:
     assert made.state == "running"
     made.header[layout.MAGIC] += 1
     made.close()
-    with pytest.raises(StoreError, match=r"was written by a newer longwatch \(clocks 2\); upgrade to read it"):
+    with pytest.raises(
+        StoreError, match=r"was written by a newer longwatch \(clocks 2\); upgrade to read it"
+    ):
         Clocks.open(str(tmp_path / "clocks"))
 
 
@@ -254,7 +263,9 @@ def test_clocks_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 # Retention
 
 
-def past(state: Path, days: float, *, report: bool = True, supervisor: Identity | None = None, bulk: int = 0) -> str:
+def past(
+    state: Path, days: float, *, report: bool = True, supervisor: Identity | None = None, bulk: int = 0
+) -> str:
     run = folders.make(state, run=new_run_id("old"), supervisor=supervisor)
     if report:
         run.write_report({"bulk": "x" * bulk})

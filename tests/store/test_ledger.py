@@ -137,7 +137,9 @@ def test_odd_values_are_stored_or_passed_over(state: Path) -> None:
     assert "5 unreadable lines" in notes[0]
 
 
-Cut = st.lists(st.tuples(st.sampled_from(["torn", "zero", "junk", "blank", "good"]), st.integers(1, 60)), max_size=12)
+Cut = st.lists(
+    st.tuples(st.sampled_from(["torn", "zero", "junk", "blank", "good"]), st.integers(1, 60)), max_size=12
+)
 
 
 @pytest.mark.fault("M5", "R2")
@@ -155,7 +157,9 @@ def test_any_damage_leaves_the_good_lines(
             data += line(good[-1])
         else:
             whole = line("t-000000").strip()
-            data += {"torn": whole[:size], "zero": b"\0" * size, "junk": b"\n{}x\n" * size, "blank": b"\n\n"}[kind]
+            data += {"torn": whole[:size], "zero": b"\0" * size, "junk": b"\n{}x\n" * size, "blank": b"\n\n"}[
+                kind
+            ]
     at = 0
     for cut in [*sorted(cuts), len(data)]:
         put(state, data[at:cut])
@@ -256,7 +260,9 @@ def test_a_newer_ledger_is_left_alone(state: Path) -> None:
         db.execute("PRAGMA user_version=7")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"was written by a newer longwatch \(schema 7\); upgrade, or move it aside"):
+    with pytest.raises(
+        StoreError, match=r"was written by a newer longwatch \(schema 7\); upgrade, or move it aside"
+    ):
         Ledger(str(state))
     assert path.read_bytes() == before
 
@@ -300,7 +306,8 @@ def test_readers_at_once_agree(state: Path) -> None:
         "with Ledger.current(sys.argv[1]) as l: print(l.rows('SELECT count(*) FROM runs')[0][0], l.notes)"
     )
     readers = [
-        subprocess.Popen([sys.executable, "-c", code, str(state)], stdout=subprocess.PIPE, text=True) for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", code, str(state)], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
     ]
     assert {reader.communicate(timeout=30)[0] for reader in readers} == {"200 []\n"}
 
@@ -388,6 +395,8 @@ def test_both_journals_keep_the_history(state: Path, monkeypatch: pytest.MonkeyP
 def test_lists_use_the_index(state: Path) -> None:
     """The last runs of one name are found without reading the others."""
     with Ledger.current(str(state)) as opened:
-        plan = opened.rows("EXPLAIN QUERY PLAN SELECT run FROM runs WHERE name='a' ORDER BY started DESC LIMIT 5")
+        plan = opened.rows(
+            "EXPLAIN QUERY PLAN SELECT run FROM runs WHERE name='a' ORDER BY started DESC LIMIT 5"
+        )
     assert "runs_by_name" in plan[0][3]
     assert len(plan) == 1

@@ -17,7 +17,11 @@ from longwatch.errors import StoreError
 def test_folders_follow_xdg() -> None:
     """Config, state and runtime folders are where XDG says; a relative path there is no path."""
     env = {"XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": "/c", "XDG_RUNTIME_DIR": "/r", "HOME": "/home/x"}
-    assert (paths.state(env), paths.config(env), paths.runtime(env)) == ("/s/longwatch", "/c/longwatch", "/r/longwatch")
+    assert (paths.state(env), paths.config(env), paths.runtime(env)) == (
+        "/s/longwatch",
+        "/c/longwatch",
+        "/r/longwatch",
+    )
     bare = {"XDG_STATE_HOME": "relative", "XDG_RUNTIME_DIR": "relative", "HOME": "/home/x"}
     assert paths.state(bare) == "/home/x/.local/state/longwatch"
     assert paths.config(bare) == "/home/x/.config/longwatch"
@@ -77,7 +81,9 @@ def test_names_are_cut_to_what_is_safe(name: str, safe: str) -> None:
     assert paths.safe_name(name) == safe
 
 
-@pytest.mark.parametrize("text", ["", "build", "../../etc-abcdef", "a/b-abcdef", "-abcdef", "build-ABCDEF", "b-abcde!", ".-abcdef"])
+@pytest.mark.parametrize(
+    "text", ["", "build", "../../etc-abcdef", "a/b-abcdef", "-abcdef", "build-ABCDEF", "b-abcde!", ".-abcdef"]
+)
 def test_what_is_no_id_becomes_no_path(text: str) -> None:
     """Only what has the form of an id is joined to a path."""
     assert not paths.is_run_id(text)

@@ -48,7 +48,11 @@ def test_a_run_lives_while_its_supervisor_does(state: Path) -> None:
     with history(str(state)) as ledger:
         summary = last_run(ledger)
     assert summary is not None
-    assert (summary["run"], summary["termination_reason"], summary["outcome"]) == (run.run, "interrupted", "interrupted")
+    assert (summary["run"], summary["termination_reason"], summary["outcome"]) == (
+        run.run,
+        "interrupted",
+        "interrupted",
+    )
 
 
 @pytest.mark.fault("P4")
@@ -192,10 +196,21 @@ def test_an_unknown_word_offers_the_nearest(state: Path) -> None:
 
 def test_runs_are_narrowed_down(state: Path) -> None:
     """Lists are the newest first, by name, by time, by outcome, up to a number."""
-    for name, at, outcome in (("a", 1, "failed"), ("a", 2, "success"), ("b", 3, "failed"), ("a", 4, "failed")):
-        line = {"run": f"{name}-00000{at}", "name": name, "outcome": outcome, "started_at": f"2026-01-0{at}T00:00:00Z"}
+    for name, at, outcome in (
+        ("a", 1, "failed"),
+        ("a", 2, "success"),
+        ("b", 3, "failed"),
+        ("a", 4, "failed"),
+    ):
+        line = {
+            "run": f"{name}-00000{at}",
+            "name": name,
+            "outcome": outcome,
+            "started_at": f"2026-01-0{at}T00:00:00Z",
+        }
         spool.append(str(state), line)
     with history(str(state)) as ledger:
+
         def days(**narrowed: object) -> list[str]:
             return [summary["run"][-1] for summary in runs(ledger, **narrowed)]  # type: ignore[arg-type]
 

@@ -41,7 +41,11 @@ def test_any_record_fits(record: dict[str, Any], bulk: int) -> None:
     data = spool.line(record)
     assert len(data) <= spool.LONGEST_LINE
     found = json.loads(data)
-    assert (found["v"], found["type"], found["run"]) == (record.get("v", 1), record.get("type", "run"), "build-abcdef")
+    assert (found["v"], found["type"], found["run"]) == (
+        record.get("v", 1),
+        record.get("type", "run"),
+        "build-abcdef",
+    )
 
 
 def test_bulky_fields_go_first_and_are_named() -> None:
@@ -77,13 +81,17 @@ def test_a_torn_line_swallows_nothing(state: Path) -> None:
     (state / "spool").mkdir(parents=True)
     (state / "spool" / "1970-01-01.jsonl").write_bytes(b'{"v": 1, "ru')
     spool.append(str(state), {"run": "b"}, now=0)
-    assert (state / "spool" / "1970-01-01.jsonl").read_bytes().splitlines()[-1] == b'{"v": 1, "type": "run", "run": "b"}'
+    assert (state / "spool" / "1970-01-01.jsonl").read_bytes().splitlines()[
+        -1
+    ] == b'{"v": 1, "type": "run", "run": "b"}'
 
 
 def test_writers_never_mix(state: Path) -> None:
     """Lines that many write at once all arrive whole."""
     writers = [
-        threading.Thread(target=lambda n=n: [spool.append(str(state), {"run": f"{n}-{i}"}) for i in range(50)])
+        threading.Thread(
+            target=lambda n=n: [spool.append(str(state), {"run": f"{n}-{i}"}) for i in range(50)]
+        )
         for n in range(8)
     ]
     for writer in writers:

@@ -1,17 +1,17 @@
-"""The last acts of a foreground run: report, history, the last lines on stderr, the exit status."""
+"""The last acts of a foreground run that has a report: write it where it was asked for, keep its history, leave."""
 
 import os
 
-from longwatch.cli.front import Front, leave, leave_by, say, write_report
+from longwatch.cli.leaving import leave_as, remember
+from longwatch.cli.main import Front, leave, say
 from longwatch.core.facts import RunEnded, RunStarted
-from longwatch.core.outcomes import OURS, exit_status
 from longwatch.core.report import Stream, build
-from longwatch.errors import StoreError
+from longwatch.errors import UsageError
 from longwatch.jsonlean import dumps
-from longwatch.paths import rfc3339, state
-from longwatch.posix.reactor import now
-from longwatch.runtime.rundir import flag_names, wall_of
-from longwatch.store.spool import append, summary
+from longwatch.paths import rfc3339
+from longwatch.posix.reactor import now, wall_of
+from longwatch.posix.spawn import SpawnError
+from longwatch.store.spool import summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,94 +19,70 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-def blink(front: Front) -> "NoReturn":
-    """End a run that was over before there was anything to watch."""
-    process = front.process
-    code, signal = process.ended or (None, None)
-    reason = "exited" if code is not None else "signaled" if signal is not None else "unknown"
-    started = process.child.started
-    facts = [RunStarted(started), RunEnded(process.ended_at, reason, code, signal)]
-    stamps = {name: pump.last for name, pump in process.pumps.items()}
-    report = build(
-        run=front.run_id,
-        name=front.name,
-        attempt=1,
-        started_at=rfc3339(wall_of(started)),
-        started=started,
-        facts=facts,
-        progress={
-            name: {"last_ms": process.ended_at - pump.last if pump.last else None, "count": pump.count}
-            for name, pump in process.pumps.items()
-        },
-        last_progress=max(stamps.values(), default=0) or None,
-        streams={n: Stream(p.bytes, *p.captured(), p.lost) for n, p in process.pumps.items()},
-        merged=front.merged,
-        proof="subreaper",
-    )
+def finish(front: Front, report: "Mapping[str, object]", *, result_ok: bool | None = None) -> "NoReturn":
+    """Write what is kept of the run, and end with its status."""
     if front.terminal is not None:
         front.terminal.close()
-    finish(front, report)
-
-
-def not_started(front: Front, status: int) -> "NoReturn":
-    """End a run whose program could not be started."""
-    at = now()
-    facts = [RunStarted(at), RunEnded(at, "spawn_failed", status)]
-    report = build(
-        run=front.run_id, name=front.name, attempt=1, started_at=rfc3339(wall_of(at)), started=at, facts=facts,
-        progress={}, last_progress=None, streams={}, merged=front.merged,
-    )  # fmt: skip
-    keep(front, report)
-    leave(_chosen(front, "spawn_failed", status))
-
-
-def finish(front: Front, report: "Mapping[str, object]", *, result_ok: bool | None = None) -> "NoReturn":
-    """Write what is kept of the run and end with its status."""
-    keep(front, report)
-    reason, code, signal = _end(front, report)
-    status = _chosen(front, reason, exit_status(reason, code, signal, result_ok=result_ok))
-    if status == 0 and any(pump.lost for pump in front.process.pumps.values()):
-        status = OURS
-    overridden = front.values.exit_code is not None and reason in front.values.exit_code
-    deadly = _deadly(front, reason, signal)
-    if deadly is not None and not overridden:
-        leave_by(deadly)
-    leave(status)
-
-
-def _end(front: Front, report: "Mapping[str, object]") -> tuple[str, int | None, int | None]:
+    _write_report(front, report)
+    remember(front, summary(report))
     code, signal = front.process.ended or (None, None)
-    return str(report["termination_reason"]), code, signal
+    leave_as(front, str(report["termination_reason"]), code, signal, result_ok=result_ok)
 
 
-def _deadly(front: Front, reason: str, signal: int | None) -> int | None:
-    """Return the signal to end by: the one that reached us, or the one that was typed at the program's terminal."""
-    if reason in ("interrupted", "cancelled") and front.ended_by is not None:
-        return front.ended_by
-    typed = signal in (2, 3) and reason == "signaled" and front.terminal is not None
-    return signal if typed else None
+def not_started(front: Front, error: SpawnError) -> "NoReturn":
+    """End a run whose program could not be started; that too is a result."""
+    say(str(error))
+    at = now()
+    report = build(
+        run=front.run_id, name=front.name, attempt=1, started_at=rfc3339(wall_of(at)), started=at,
+        facts=[RunStarted(at), RunEnded(at, "spawn_failed", error.status)], progress={}, last_progress=None,
+        streams={}, merged=front.merged, notes=[str(error)],
+    )  # fmt: skip
+    _write_report(front, report)
+    remember(front, summary(report))
+    chosen = front.values.exit_code or {}
+    leave(chosen.get("spawn_failed", error.status))
 
 
-def _chosen(front: Front, reason: str, status: int) -> int:
-    chosen: Mapping[str, int] = front.values.exit_code or {}
-    return chosen.get(reason, status)
+def report_of_blink(front: Front, reason: str) -> dict[str, object]:
+    """Return the report of a run that was over before there was anything to watch."""
+    process = front.process
+    started, ended = process.child.started, process.ended_at
+    code, signal = process.ended or (None, None)
+    pumps = process.pumps.items()
+    return build(
+        run=front.run_id, name=front.name, attempt=1, started_at=rfc3339(wall_of(started)), started=started,
+        facts=[RunStarted(started), RunEnded(ended, reason, code, signal)],
+        progress={n: {"last_ms": ended - p.last if p.last else None, "count": p.count} for n, p in pumps},
+        last_progress=max((pump.last for _, pump in pumps), default=0) or None,
+        streams={name: Stream(pump.bytes, *pump.captured(), pump.lost) for name, pump in pumps},
+        merged=front.merged, proof="subreaper",
+    )  # fmt: skip
 
 
-def keep(front: Front, report: "Mapping[str, object]") -> None:
-    """Write the report where it was asked for, and one line of history; neither may spoil the run."""
-    if front.report_fd is not None:
-        why = write_report(front.report_fd, dumps(report))
-        if why is not None:
-            say(f"--report {front.values.report}: not written: {why.lower()}")
+def open_report(path: str) -> int:
+    """Open the report's file before the run, so that a wrong path is told now; its content comes at the end."""
     try:
-        append(
-            state(),
-            {
-                **summary(report),
-                "program": front.argv[0],
-                "flags": flag_names(front.argv[1:]),
-                "cwd": os.getcwd(),
-            },
-        )
-    except (StoreError, OSError) as error:
-        say(str(error))
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise UsageError(f"--report {path}: cannot be written: {(error.strerror or '').lower()}") from error
+
+
+def _write_report(front: Front, report: "Mapping[str, object]") -> None:
+    """Write the report over what was there; a disk that is full now is told, and spoils nothing else."""
+    if front.report_fd is None:
+        return
+    data = dumps(report).encode() + b"\n"
+    try:
+        _truncate(front.report_fd)
+        while data:
+            data = data[os.write(front.report_fd, data) :]
+    except OSError as error:
+        say(f"--report {front.values.report}: not written: {(error.strerror or '').lower()}")
+
+
+def _truncate(descriptor: int) -> None:
+    try:
+        os.ftruncate(descriptor, 0)
+    except OSError:
+        pass  # a pipe or a terminal has no length

@@ -1,17 +1,23 @@
 """The parts of `run` that not every run has: a log, a rule for lines that are no progress, the screen as a source."""
 
-from longwatch.cli.front import Front, say
+from longwatch.cli.main import Front, say
 from longwatch.errors import UsageError
-from longwatch.runtime.process import STDOUT
+from longwatch.posix.process import STDOUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from longwatch.observe.screen import Screen
     from longwatch.posix.judge import LineJudge
+    from longwatch.posix.log import Log
 
 
 def prepare(front: Front) -> None:
     """Open and compile what can be wrong, before anything is started. Raises UsageError."""
     values = front.values
+    if values.report is not None:
+        from longwatch.cli.ended import open_report  # noqa: PLC0415
+
+        front.report_fd = open_report(values.report)
     if values.log is not None:
         front.log = _open_log(values.log, values.log_max)
     if values.not_progress is not None:
@@ -30,11 +36,13 @@ def attach(front: Front) -> None:
         front.process.pumps[STDOUT].taps.append(front.screen.feed)
 
 
-def _open_log(path: str, limit: int) -> "object":
+def _open_log(path: str, limit: int) -> "Log":
     from longwatch.posix.log import Log  # noqa: PLC0415
 
     try:
-        return Log(path, limit, on_warning=lambda text: say(f"--log {path}: {text}; the run goes on without it"))
+        return Log(
+            path, limit, on_warning=lambda text: say(f"--log {path}: {text}; the run goes on without it")
+        )
     except OSError as error:
         raise UsageError(f"--log {path}: cannot be written: {(error.strerror or '').lower()}") from error
 
@@ -45,10 +53,12 @@ def _judge(pattern: str) -> "LineJudge":
     try:
         return LineJudge(pattern)
     except ValueError as error:
-        raise UsageError(f"--not-progress {error}; quote it for the shell, escape what is meant literally") from error
+        raise UsageError(
+            f"--not-progress {error}; quote it for the shell, escape what is meant literally"
+        ) from error
 
 
-def _screen(pty: bool | None) -> "object":
+def _screen(pty: bool | None) -> "Screen":
     if pty is False:
         raise UsageError("--progress screen needs a terminal for the program; leave --no-pty out")
     try:

@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from longwatch.cli.render import emit, fail, note, refuse
-from longwatch.paths import state, supervisor_of
+from longwatch.paths import state
 from longwatch.posix.capture import text
+from longwatch.posix.supervisor import supervisor_of
 from longwatch.store.queries import (
     Folder,
     Found,

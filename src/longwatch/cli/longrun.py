@@ -6,33 +6,37 @@ Composition only: the watch decides, the driver loops, effects act, the voice sp
 import os
 
 from longwatch.cli.ended import finish
-from longwatch.cli.front import ENDING, PASSED_ON, Front, _signal, say
+from longwatch.cli.main import ENDING, PASSED_ON, Front, say
 from longwatch.cli.specs import limits_for_people, spec_of
 from longwatch.cli.voice import Voice
 from longwatch.core.facts import Fact
 from longwatch.core.observations import StopRequested
 from longwatch.core.watch import Watch
 from longwatch.errors import StoreError
-from longwatch.options import DEFAULT
+from longwatch.options import DEFAULT, recorded
 from longwatch.paths import rfc3339, state
 from longwatch.posix import gears
 from longwatch.posix.files import FileSource
 from longwatch.posix.identity import identity
 from longwatch.posix.postmortem import elsewhere, unbuffered_hint
-from longwatch.posix.reactor import now
+from longwatch.posix.reactor import now, wall_of
 from longwatch.posix.tree import Tree
 from longwatch.runtime import guardian
 from longwatch.runtime.driver import Driver
 from longwatch.runtime.effects import ProcessEffects
 from longwatch.runtime.hosts import block
 from longwatch.runtime.keeping import Keeping
-from longwatch.runtime.rundir import meta, wall_of
+from longwatch.runtime.rundir import meta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import NoReturn
 
+    from longwatch.runtime.effects import Sampler
     from longwatch.runtime.guardian import Guardian
+else:
+    import _signal
 
 #: Killed in its first quarter second a supervisor has not supervised; a fork is dear for what ends before.
 GUARDIAN_AFTER = 250
@@ -77,8 +81,8 @@ class LongRun:
 
     # -- composition
 
-    def _samplers(self) -> "list[object]":
-        found: list[object] = []
+    def _samplers(self) -> "list[Sampler]":
+        found: list[Sampler] = []
         for source in self.front.values.progress:
             if source.startswith("file:"):
                 found.append(FileSource(source))
@@ -145,7 +149,7 @@ class LongRun:
         assert supervisor is not None
         assert child is not None
         described = meta(
-            front.run_id, front.name, front.argv, supervisor, child, parent=os.environ.get("LONGWATCH_RUN_ID"),
+            front.run_id, front.name, recorded(front.argv), supervisor, child, parent=os.environ.get("LONGWATCH_RUN_ID"),
             cwd=_cwd(), started_ms=self.watch.started,
             limits=limits_for_people(front.values, self.watch.spec),
             sources=self.watch.sight.declared, log=os.path.abspath(front.values.log) if front.values.log else None,
@@ -174,7 +178,9 @@ class LongRun:
         """`stop` leaves its line in the run folder before it sends TERM; without one somebody interrupted us."""
         ask = self.keeping.stop_message() if self.keeping is not None and signum == _signal.SIGTERM else None
         if ask is not None:
-            self.driver.tell(StopRequested("cancelled", "explicit", self.watch.spec.signal, ask.get("grace_ms")))
+            self.driver.tell(
+                StopRequested("cancelled", "explicit", self.watch.spec.signal, ask.get("grace_ms"))
+            )
             return
         self.front.ended_by = signum
         self.driver.tell(StopRequested("interrupted", signal=signum))

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from longwatch.cli.render import clean, emit, how_it_ended, note, paint, since, table
+from longwatch.cli.render import clean, emit, note, paint, since, table
 from longwatch.paths import rfc3339, state
-from longwatch.posix.clocks import ALIVE, LOOKED, PROGRESS, STARTED
+from longwatch.posix.clocks import LOOKED, STARTED
 from longwatch.posix.reactor import now
 from longwatch.store.queries import Folder, ending, folders
 from longwatch.units import ago, format_duration
@@ -82,7 +82,7 @@ def _clocks(folder: Folder) -> dict[str, Any]:
     clocks = folder.clocks
     if clocks is None or not folder.here:
         return {}
-    moment = now() if folder.live else clocks.header[LOOKED]
+    moment = now() if folder.live else max(clocks.header[LOOKED], folder.seen_alive())
     wall = time.time_ns() // 1_000_000 - now()
     sources = {
         name: {
@@ -93,8 +93,8 @@ def _clocks(folder: Folder) -> dict[str, Any]:
     }
     return {
         "age_ms": moment - clocks.header[STARTED],
-        "alive_ms_ago": _back(moment, clocks.header[ALIVE]),
-        "progress_ms_ago": _back(moment, clocks.header[PROGRESS]),
+        "alive_ms_ago": _back(moment, folder.seen_alive()),
+        "progress_ms_ago": _back(moment, folder.progressed()),
         "looked_ms_ago": _back(moment, clocks.header[LOOKED]),
         "sources": sources,
         "holds": list(clocks.holds),
@@ -118,13 +118,11 @@ def _remaining(folder: Folder, name: str, limit: dict[str, Any], moment: int) ->
     events = folder.events()
     if name in _TOTAL:
         due = begun + int(window) + _granted(events, name)
-    elif name in _SILENCE and not clocks.holds and not (name == "first" and clocks.header[PROGRESS]):
+    elif name in _SILENCE and not clocks.holds and not (name == "first" and folder.progressed()):
         moved = max(
-            clocks.header[PROGRESS], begun, *(_at(e) for e in events if e.get("event") == "hold_ended"), 0
+            folder.progressed(), begun, *(_at(event) for event in events if _is(event, "hold_ended")), 0
         )
-        lapses = sum(
-            _span(event) for event in events if event.get("event") == "lapse" and _at(event) >= moved
-        )
+        lapses = sum(_span(event) for event in events if _is(event, "lapse") and _at(event) >= moved)
         due = moved + lapses + int(window)
     else:
         return None
@@ -132,27 +130,33 @@ def _remaining(folder: Folder, name: str, limit: dict[str, Any], moment: int) ->
 
 
 def _granted(events: list[dict[str, Any]], name: str) -> int:
-    grants = [
-        e.get("total", 0) for e in events if e.get("event") == "extension_granted" and e.get("limit") == name
-    ]
-    return int(grants[-1]) if grants else 0
+    """Return by how much pauses of the provider have moved a limit."""
+    grants = [_number(e, "total") for e in events if _is(e, "extension_granted") and e.get("limit") == name]
+    return grants[-1] if grants else 0
+
+
+def _is(event: dict[str, Any], name: str) -> bool:
+    return event.get("event") == name
+
+
+def _number(event: dict[str, Any], key: str) -> int:
+    found = event.get(key)
+    return found if isinstance(found, int) else 0
 
 
 def _at(event: dict[str, Any]) -> int:
-    found = event.get("mono_ms")
-    return found if isinstance(found, int) else 0
+    return _number(event, "mono_ms")
 
 
 def _span(event: dict[str, Any]) -> int:
-    found = event.get("span_ms", event.get("span"))
-    return found if isinstance(found, int) else 0
+    return _number(event, "span")
 
 
 def _state(folder: Folder) -> str:
     """Return what the run is about: what it is held by, or that nobody looks at it."""
     if not folder.live:
-        report = ending(folder)
-        return str(report.get("outcome"))
+        summary = ending(folder)
+        return f"{summary.get('outcome')} ({summary.get('termination_reason')})"
     if not folder.here:
         return f"on {folder.meta.get('host')}"
     clocks = folder.clocks
@@ -175,7 +179,7 @@ def _row(folder: Folder) -> list[str]:
         ago(known["age_ms"]) if read else "?",
         since(known["alive_ms_ago"]) if read else "?",
         since(known["progress_ms_ago"]) if read else "?",
-        clean(known["state"] if folder.live else how_it_ended(ending(folder))),
+        clean(known["state"]),
         ", ".join(limit_text(name, limit) for name, limit in known.get("limits", {}).items()) or "-",
         ", ".join(source_text(name, seen) for name, seen in known.get("sources", {}).items()) or "-",
     ]

@@ -1,24 +1,267 @@
-"""The lean front: `run` and `timeout` start their child before anything else is loaded; other verbs are click's."""
+"""The lean front. `run` spawns first, looks whether the child outlives a blink, and only then loads the rest.
+
+A child that ends within 20 ms and leaves nothing behind never meets the watch: there was nothing to decide. What is
+imported before the spawn is on every run's bill, so this module and all it needs load nothing that takes time.
+`timeout` has a front of its own; every other verb is click's.
+"""
 
 import os
 import sys
 
+from longwatch.errors import UsageError
+from longwatch.options import Values, child_environment, parse
+from longwatch.paths import new_run_id, safe_name
+from longwatch.posix.process import STDERR, STDOUT, Process, own_children, start
+from longwatch.posix.reactor import Reactor, SignalPipe
+from longwatch.posix.sink import Sink
+from longwatch.posix.spawn import (
+    MERGED,
+    NULL,
+    PIPES,
+    PTY,
+    Launch,
+    SpawnError,
+    become_subreaper,
+    reset_dispositions,
+    same_file,
+)
 
-def main(argv: list[str]) -> None:
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Callable, Iterable
+    from typing import NoReturn
+
+    from longwatch.observe.screen import Screen
+    from longwatch.posix.log import Log
+    from longwatch.posix.terminal import Terminal
+else:
+    import _signal
+
+#: A start is a page of imports; a child that is done before they were would have waited for nothing.
+BLINK = 20
+USAGE_ERROR = 125
+#: Told to end; told to a program for its own purposes; told about the terminal.
+ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT)
+PASSED_ON = (_signal.SIGUSR1, _signal.SIGUSR2)
+JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
+_LIMITS = ("idle", "first", "ceiling", "timeout", "soft")
+
+
+def main(argv: list[str]) -> "NoReturn":
     """Dispatch on the program's name or the first word. Ends the process."""
-    if os.path.basename(argv[0]) == "timeout":
-        from longwatch.cli.timeout import timeout  # noqa: PLC0415
-
-        timeout(argv[1:], "timeout")
     verb = argv[1] if len(argv) > 1 else ""
     if verb == "run":
-        from longwatch.cli.run import run  # noqa: PLC0415
-
         run(argv[2:])
-    if verb == "timeout":
+    named_timeout = os.path.basename(argv[0]) == "timeout"
+    if named_timeout or verb == "timeout":
         from longwatch.cli.timeout import timeout  # noqa: PLC0415
 
-        timeout(argv[2:], "longwatch timeout")
+        timeout(argv[1:] if named_timeout else argv[2:])
     from longwatch.cli.verbs import main as verbs  # noqa: PLC0415
 
     sys.exit(verbs(argv[1:]))
+
+
+def run(words: list[str]) -> "NoReturn":
+    """Run a command under its limits; end as the command did, or with the status that the reason has."""
+    fill_standard_descriptors()
+    try:
+        values, command = parse("run", words)
+        if values.help or values.version:
+            answer("run", values)
+        for warning in values.warnings:
+            say(warning)
+        front = _prepare(values, command)
+    except UsageError as error:
+        say(str(error))
+        leave(USAGE_ERROR)
+    try:
+        _spawn(front)
+    except SpawnError as error:
+        from longwatch.cli.ended import not_started  # noqa: PLC0415
+
+        not_started(front, error)
+    if front.process.run_until(front.process.child.started + _blink(values)) and _nothing_left(front):
+        from longwatch.cli.leaving import blink  # noqa: PLC0415
+
+        blink(front)
+    from longwatch.cli.longrun import supervise  # noqa: PLC0415
+
+    supervise(front)
+
+
+class Ear:
+    """Hears the signals sent to us. Until somebody acts on them they wait in `caught`."""
+
+    __slots__ = ("_on_signal", "_pipe", "caught")
+
+    def __init__(self, reactor: Reactor, signals: "Iterable[int]") -> None:
+        self._pipe = SignalPipe(signals)
+        self.caught: list[int] = []
+        self._on_signal: Callable[[int], object] = self.caught.append
+        reactor.add(self._pipe.fileno(), self._read)
+
+    def act(self, on_signal: "Callable[[int], object]") -> None:
+        """From now on call `on_signal` for each, and first for those that wait."""
+        self._on_signal = on_signal
+        waiting, self.caught = self.caught, []
+        for signum in waiting:
+            on_signal(signum)
+
+    def _read(self) -> None:
+        for signum in self._pipe.read():
+            self._on_signal(signum)
+
+
+class Front:
+    """What a foreground run holds from its first instant on."""
+
+    __slots__ = (
+        "argv", "ear", "ended_by", "log", "merged", "name", "process", "reactor", "report_fd", "run_id", "screen",
+        "strangers", "subreaper", "terminal", "values",
+    )  # fmt: skip
+
+    def __init__(self, values: Values, argv: list[str], run_id: str, name: str) -> None:
+        self.values = values
+        self.argv = argv
+        self.run_id = run_id
+        self.name = name
+        self.reactor = Reactor()
+        self.ear = Ear(self.reactor, (*ENDING, *PASSED_ON, *JOB_CONTROL, _signal.SIGWINCH))
+        self.process: Process
+        #: The signal that this process is to end by, once the tree is gone.
+        self.ended_by: int | None = None
+        self.merged = False
+        self.subreaper = False
+        #: Children that we had before this run, as in `sleep 9 & exec longwatch run ...`.
+        self.strangers: list[int] = []
+        self.log: Log | None = None
+        self.terminal: Terminal | None = None
+        self.screen: Screen | None = None
+        self.report_fd: int | None = None
+
+
+def _prepare(values: Values, command: list[str]) -> Front:
+    """Do all that can fail for a reason of the user's before anything is started. Raises UsageError."""
+    name = values.name or safe_name(command[0])
+    front = Front(values, command, new_run_id(name), name)
+    if values.report or values.log or values.not_progress or values.nudge or "screen" in values.progress:
+        from longwatch.cli.extras import prepare  # noqa: PLC0415
+
+        prepare(front)
+    return front
+
+
+def _spawn(front: Front) -> None:
+    values = front.values
+    reset_dispositions()
+    front.subreaper = become_subreaper()
+    front.strangers = own_children()
+    output = _output(values)
+    front.merged = output != PIPES
+    launch = Launch(
+        front.argv,
+        child_environment(os.environ, front.run_id),
+        stdin="inherit" if values.stdin == "inherit" else NULL,
+        output=output,
+        size=_terminal_size() if output == PTY else None,
+    )
+    sinks = {STDOUT: Sink(1)} if front.merged else {STDOUT: Sink(1), STDERR: Sink(2)}
+    front.process = start(launch, sinks, front.reactor)
+    if output == PTY:
+        from longwatch.posix.terminal import Terminal  # noqa: PLC0415
+
+        front.terminal = Terminal.over(front.process, 0, 1, keys=values.stdin == "inherit")
+    if front.log is not None or front.screen is not None or values.not_progress is not None:
+        from longwatch.cli.extras import attach  # noqa: PLC0415
+
+        attach(front)
+
+
+def _output(values: Values) -> str:
+    """Terminal in, terminal out; else one pipe if both of our streams are the same file, so that order holds."""
+    wanted = values.pty
+    if wanted or (wanted is None and os.isatty(0) and os.isatty(1) and _in_foreground()):
+        return PTY
+    return MERGED if same_file(1, 2) else PIPES
+
+
+def _in_foreground() -> bool:
+    """A background job must not touch the terminal's settings: the kernel would stop it."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _terminal_size() -> tuple[int, int] | None:
+    for descriptor in (0, 1, 2):
+        try:
+            columns, rows = os.get_terminal_size(descriptor)
+        except OSError:
+            continue
+        if columns and rows:
+            return rows, columns
+    return None
+
+
+def _blink(values: Values) -> int:
+    """No limit may come due while nobody watches."""
+    return min((span for name in _LIMITS if 0 < (span := values.get(name)) < BLINK), default=BLINK)
+
+
+def _nothing_left(front: Front) -> bool:
+    """Whether the leader is our only new child: as subreaper we would have adopted whatever it left."""
+    if not front.subreaper or front.ear.caught:
+        return False
+    known = (front.process.child.pid, *front.strangers)
+    return all(pid in known for pid in own_children())
+
+
+def answer(verb: str, values: Values) -> "NoReturn":
+    """Print the help or the version that was asked for."""
+    if values.version:
+        from longwatch import __version__  # noqa: PLC0415
+
+        text = f"longwatch {__version__} (Python {sys.version.split()[0]})\n"
+    else:
+        from longwatch.cli.help import help_text  # noqa: PLC0415
+
+        text = help_text(verb)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    leave(0)
+
+
+def say(text: str) -> None:
+    """Print one line of ours on stderr; nobody there to read it is no error."""
+    try:
+        os.write(2, f"longwatch: {text}\n".encode("utf-8", "surrogateescape"))
+    except OSError:
+        pass
+
+
+def leave(status: int) -> "NoReturn":
+    """End at once: nothing is buffered, and an interpreter's farewell costs more than a fast child's whole life."""
+    os._exit(status)
+
+
+def leave_by(signum: int) -> "NoReturn":
+    """End by the very signal, so that a shell's loop ends too; a signal that does not end us becomes 128+N."""
+    _signal.signal(signum, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
+    if signum == _signal.SIGQUIT:
+        # The signal was meant for the program; a core of ours is no use to anybody.
+        import resource  # noqa: PLC0415 - a C module that is only needed here, at the very end
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    os.kill(os.getpid(), signum)
+    os._exit(128 + signum)
+
+
+def fill_standard_descriptors() -> None:
+    """A caller may have closed 0, 1 or 2; a pipe of ours must not take such a number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)

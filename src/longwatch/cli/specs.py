@@ -2,7 +2,7 @@
 
 from longwatch.core.spec import NONE, NOTIFY, NUDGE, STOP, LimitSpec, Spec
 from longwatch.options import DEFAULT, Values
-from longwatch.runtime.process import STDERR, STDOUT
+from longwatch.posix.process import STDERR, STDOUT
 
 #: The limits a command line can set, in the order of the core's table.
 SETTABLE = ("idle", "first", "ceiling", "timeout", "soft")

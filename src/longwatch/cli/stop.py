@@ -10,8 +10,9 @@ import click
 
 from longwatch.cli.render import clean, duration, emit, fail, how_it_ended, refuse, span
 from longwatch.core.spec import GRACE
-from longwatch.paths import channel_append, inner_id, state, supervisor_of
+from longwatch.paths import channel_append, inner_id, state
 from longwatch.posix.identity import GONE, REFUSED, Identity, signal_verified
+from longwatch.posix.supervisor import supervisor_of
 from longwatch.store.queries import Folder, ManyRunsError, NoSuchRunError, find_live
 
 #: Beside the grace: a hook before the stop may take a minute, KILL and the report some seconds more.

@@ -7,16 +7,23 @@ ended too, whichever session it fled to; with `--foreground` only the command it
 """
 
 import os
-import sys
 
-from longwatch.cli.front import ENDING, Ear, fill_standard_descriptors, leave, leave_by, version
+from longwatch.cli.main import (
+    BLINK,
+    ENDING,
+    PASSED_ON,
+    Ear,
+    answer,
+    fill_standard_descriptors,
+    leave,
+    leave_by,
+)
 from longwatch.errors import UsageError
 from longwatch.option_kinds import signal_name
 from longwatch.options import Values, parse
-from longwatch.posix.kin import children
+from longwatch.posix.process import Process, own_children, start
 from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import INHERIT, Launch, SpawnError, become_subreaper, reset_dispositions
-from longwatch.runtime.process import Process, start
 from longwatch.units import parse_gnu_duration
 
 TYPE_CHECKING = False
@@ -29,9 +36,7 @@ else:
     import _signal
 
 LIMIT, OURS = 124, 125
-#: A command that is done sooner never meets the watch.
-BLINK = 20
-_FORWARDED = (*ENDING, _signal.SIGUSR1, _signal.SIGUSR2)
+_HEARD = (*ENDING, *PASSED_ON, _signal.SIGALRM, _signal.SIGCONT)
 
 
 def complain(text: str) -> None:
@@ -39,16 +44,16 @@ def complain(text: str) -> None:
     os.write(2, f"timeout: {text}\n".encode("utf-8", "surrogateescape"))
 
 
-def timeout(words: list[str], called: str) -> "NoReturn":
+def timeout(words: list[str]) -> "NoReturn":
     """Run a command with a time limit and end as GNU's timeout would."""
     fill_standard_descriptors()
     try:
         values, operands = parse("timeout", words)
         if values.help or values.version:
-            _answer(values)
+            answer("timeout", values)
         limit = parse_gnu_duration(operands[0])
     except UsageError as error:
-        complain(f"{error}\nTry '{called} --help' for more information.")
+        complain(f"{error}\nTry 'timeout --help' for more information.")
         leave(OURS)
     timed = Timed(values, operands[1:], limit)
     try:
@@ -86,12 +91,12 @@ class Timed:
         for signum in (_signal.SIGTTIN, _signal.SIGTTOU):
             _signal.signal(signum, _signal.SIG_IGN)
         self.subreaper = become_subreaper()
-        self.strangers = children(os.getpid())
+        self.strangers = own_children()
         reactor = Reactor()
         # INT and QUIT that were inherited ignored are heard here, as by GNU: `timeout ... &` in a script has them so.
         for signum in (_signal.SIGINT, _signal.SIGQUIT):
             _signal.signal(signum, _signal.SIG_DFL)
-        self.ear = Ear(reactor, (*_FORWARDED, _signal.SIGALRM, _signal.SIGCONT))
+        self.ear = Ear(reactor, _HEARD)
         launch = Launch(self.argv, output=INHERIT, new_session=False)
         self.process = start(launch, {}, reactor)
 
@@ -119,14 +124,3 @@ class Timed:
         if self.values.verbose:
             name = "EXIT" if signum == 0 else signal_name(signum)
             complain(f"sending signal {name} to command '{self.argv[0]}'")
-
-
-def _answer(values: Values) -> "NoReturn":
-    if values.version:
-        print(version())
-    else:
-        from longwatch.cli.help import help_text  # noqa: PLC0415
-
-        print(help_text("timeout"), end="")
-    sys.stdout.flush()
-    leave(0)

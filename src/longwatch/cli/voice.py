@@ -6,7 +6,7 @@ given back. Nothing said here counts as progress of anything.
 
 import os
 
-from longwatch.cli.front import say
+from longwatch.cli.main import say
 from longwatch.core.facts import Fact, LeftoversStopped, LimitFired, StopBegan, TreeUnkillable
 from longwatch.core.watch import Watch
 from longwatch.units import ago, format_duration
@@ -48,7 +48,9 @@ def evidence(sources: "Mapping[str, Mapping[str, Any]]") -> str:
     )
 
 
-def reason_line(limit: str, window: int, subject: str | None, sources: "Mapping[str, Mapping[str, Any]]") -> str:
+def reason_line(
+    limit: str, window: int, subject: str | None, sources: "Mapping[str, Mapping[str, Any]]"
+) -> str:
     """Return which limit was reached and on which evidence."""
     words = _WORDS[limit].format(what=what(sources), window=format_duration(window), subject=subject)
     named = f"--{limit} {format_duration(window)}"

@@ -97,6 +97,7 @@ class Ending:
             self.reason = "unknown" if lost else "signaled" if exited.signal is not None else "exited"
         if self.gone:
             self.give_up_at = None
+            return [*out, *(self._finish(now) if self.drained else self._drain(now))]
         if self.stopping:
             # The others have their grace, and may still have last words.
             self.swept = True

@@ -15,7 +15,7 @@ class Plain:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.as_dict() == other.as_dict()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
         return hash((type(self), *(repr(getattr(self, name)) for name in self.__slots__)))

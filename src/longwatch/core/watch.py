@@ -23,7 +23,19 @@ from longwatch.core.facts import (
 )
 from longwatch.core.holds import Hold, Holds
 from longwatch.core.ladder import climb, note
-from longwatch.core.limits import ORDER, VETOES, Ask, Call, Credited, First, Limit, Linger, Soft, Stall, at_start
+from longwatch.core.limits import (
+    ORDER,
+    VETOES,
+    Ask,
+    Call,
+    Credited,
+    First,
+    Limit,
+    Linger,
+    Soft,
+    Stall,
+    at_start,
+)
 from longwatch.core.pauses import Pauses
 from longwatch.core.sight import Sight
 from longwatch.core.spec import NOTIFY, STOP, LimitSpec, Spec
@@ -76,10 +88,13 @@ class Watch:
         return out
 
     def advance(self, now: int) -> list[Command]:
-        """Let time pass up to `now`: everything due by then happens, each at its own instant."""
+        """Let time pass up to `now`: everything due by then happens, each at its own instant.
+
+        Waits of the end are waits for what we did, so they count from when we did it: a late KILL gets its wait.
+        """
         out: list[Command] = []
         while (due := self.next_deadline()) is not None and due <= now:
-            self._now = max(self._now, due)
+            self._now = max(self._now, now if self.ending.began else due)
             out += self._due(self._now)
         self._now = max(self._now, now)
         return out

@@ -4,8 +4,6 @@ Only links and tables of /proc are read, never the files they lead to: a stat on
 hang whoever looks.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

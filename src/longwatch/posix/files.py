@@ -1,7 +1,5 @@
 """Files as signs of progress: how long one was not written, and whether any of a pattern changed."""
 
-from __future__ import annotations
-
 import os
 import time
 
@@ -104,13 +102,13 @@ class Walk:
         self.left = most
         self.denied: OSError | None = None
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> "Iterator[str]":
         parts = [part for part in self.pattern.split("/") if part]
         if parts[-1:] == ["**"]:
             parts.append("*")
         return self._below("/" if self.pattern.startswith("/") else "", parts)
 
-    def _below(self, folder: str, parts: list[str]) -> Iterator[str]:
+    def _below(self, folder: str, parts: list[str]) -> "Iterator[str]":
         part, rest = parts[0], parts[1:]
         if part == "**":
             yield from self._below(folder, rest)
@@ -132,7 +130,7 @@ class Walk:
                 elif entry.is_dir():
                     yield from self._below(entry.path + "/", rest)
 
-    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def _entries(self, folder: str) -> "Iterator[os.DirEntry[str]]":
         try:
             entries = os.scandir(folder or ".")
         except PermissionError as error:

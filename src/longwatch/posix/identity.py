@@ -4,8 +4,6 @@ A pid alone names a stranger sooner or later: numbers are handed out again, and 
 times are clock ticks since boot and never change, so the three together name one process for good.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -33,7 +31,7 @@ class ProcessInfo(Plain):
 
     __slots__ = ("comm", "cpu", "pgid", "pid", "ppid", "sid", "start", "state", "threads", "tty")
 
-    def __init__(  # noqa: PLR0917 - the order of the kernel's line
+    def __init__(
         self, pid: int, ppid: int, pgid: int, sid: int, state: str, start: int, comm: str,
         threads: int = 1, cpu: int = 0, tty: int = 0,
     ) -> None:  # fmt: skip
@@ -54,7 +52,7 @@ class ProcessInfo(Plain):
         return self.state not in "ZXx" or self.threads > 1
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> "Identity":
         """What stays true of this process."""
         return Identity(self.pid, self.start, boot_id())
 

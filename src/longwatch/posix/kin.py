@@ -4,8 +4,6 @@
 thousand costs twenty small reads. Kernels built without it, and other systems, get one scan of the whole table.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -54,7 +52,7 @@ def table() -> dict[int, ProcessInfo]:
     return found
 
 
-def children_in(everything: dict[int, ProcessInfo]) -> Callable[[int], list[int]]:
+def children_in(everything: dict[int, ProcessInfo]) -> "Callable[[int], list[int]]":
     """Return a stand-in for `children` that looks in a table: for kernels without children files."""
     by_parent: dict[int, list[int]] = {}
     for info in everything.values():
@@ -63,10 +61,10 @@ def children_in(everything: dict[int, ProcessInfo]) -> Callable[[int], list[int]
 
 
 def descend(
-    roots: Iterable[int],
+    roots: "Iterable[int]",
     skip: set[int],
-    lookup: Callable[[int], list[int]] = children,
-    visit: Callable[[int], object] | None = None,
+    lookup: "Callable[[int], list[int]]" = children,
+    visit: "Callable[[int], object] | None" = None,
 ) -> list[int]:
     """Return the roots and all their descendants, parents before children, without `skip` and what is below it.
 

@@ -3,8 +3,6 @@
 Loaded on other systems than Linux only. A pid that vanishes or may not be looked at reads as not there.
 """
 
-from __future__ import annotations
-
 import os
 
 import psutil

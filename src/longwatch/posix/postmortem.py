@@ -3,8 +3,6 @@
 Taken before the first signal, in one pass and without waiting. A process that may not be looked at is still named.
 """
 
-from __future__ import annotations
-
 import os
 
 from longwatch.core.record import Plain
@@ -74,7 +72,7 @@ class _Entry:
 
     __slots__ = ("depth", "info", "wait")
 
-    def __init__(self, info: ProcessInfo, depth: int, wait: Wait) -> None:
+    def __init__(self, info: "ProcessInfo", depth: int, wait: Wait) -> None:
         self.info = info
         self.depth = depth
         self.wait = wait
@@ -88,7 +86,7 @@ class _Entry:
         return f"{'  ' * self.depth}{self.info.pid} {self.info.comm} {self.info.state} {self.wait.text}"
 
 
-def capture(root: Tree | int, *, argv: Sequence[str] = ()) -> PostMortem:
+def capture(root: "Tree | int", *, argv: "Sequence[str]" = ()) -> PostMortem:
     """Describe a tree, or a process and what descends from it, as it is now.
 
     `argv` is how the run was started, where that is known. Never raises for a process that has gone meanwhile or
@@ -109,7 +107,7 @@ def capture(root: Tree | int, *, argv: Sequence[str] = ()) -> PostMortem:
     )
 
 
-def _below(pid: int) -> list[ProcessInfo]:
+def _below(pid: int) -> "list[ProcessInfo]":
     lookup = kin.children if kin.has_children_files() else kin.children_in(kin.table())
     found = (process(pid) for pid in kin.descend([pid], set(), lookup))
     return [info for info in found if info is not None and info.alive]
@@ -150,7 +148,7 @@ def _diagnose(culprit: _Entry, entries: list[_Entry]) -> str:
     return f"{culprit.name} {culprit.wait.text}"
 
 
-def _in_order(infos: list[ProcessInfo]) -> list[tuple[ProcessInfo, int]]:
+def _in_order(infos: "list[ProcessInfo]") -> "list[tuple[ProcessInfo, int]]":
     """Return the processes with their depths, children right after their parents."""
     known = {info.pid for info in infos}
     below: dict[int, list[ProcessInfo]] = {}
@@ -184,7 +182,7 @@ def _plain(entry: _Entry) -> dict[str, object]:
     }  # fmt: skip
 
 
-def elsewhere(argv: Sequence[str]) -> str | None:
+def elsewhere(argv: "Sequence[str]") -> str | None:
     """Say where work may go on when this client is stopped, or None: `work may continue in a container (docker)`."""
     if not argv:
         return None
@@ -195,7 +193,7 @@ def elsewhere(argv: Sequence[str]) -> str | None:
     return f"work may continue in {place} ({name})"
 
 
-def unbuffered_hint(argv: Sequence[str]) -> str:
+def unbuffered_hint(argv: "Sequence[str]") -> str:
     """Say how to make a program write at once that has a pipe as stdout and has written nothing to it."""
     if os.path.basename(argv[0] if argv else "").startswith(("python", "pypy")):
         return "stdout is a pipe and nothing came: Python keeps its output back; set PYTHONUNBUFFERED=1 or use --pty"

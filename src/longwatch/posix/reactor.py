@@ -35,6 +35,11 @@ def now() -> int:
     return time.clock_gettime_ns(_CLOCK) // _MS
 
 
+def wall_of(mono_ms: int) -> int:
+    """Return the wall-clock ms since 1970 of an instant on CLOCK_BOOTTIME, by the clocks' distance now."""
+    return time.time_ns() // _MS - (now() - mono_ms)
+
+
 class Reactor:
     """Waits for descriptors and runs their callbacks, in one thread and in the process that made it.
 

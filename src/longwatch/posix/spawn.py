@@ -32,7 +32,7 @@ DEFAULT_SIZE = (24, 80)
 
 # HUP, INT and QUIT that were inherited ignored stay so, for `nohup` and `&`; Python itself ignores the other two.
 _RESET = [_signal.SIGCHLD, _signal.SIGPIPE, _signal.SIGXFSZ]
-_SHELL = "/bin/sh"
+SHELL = "/bin/sh"
 
 
 class SpawnError(OSError):
@@ -180,9 +180,9 @@ def refused(error: OSError, argv: list[str]) -> SpawnError:
 def candidates(launch: Launch) -> list[str]:
     """Return the files that the program's name may mean, best first, on the PATH that the child will have."""
     program = launch.argv[0] if launch.argv else ""
-    if "/" in program or not program:
+    if "/" in program:
         return [program]
-    folders = launch.env.get("PATH", os.defpath).split(os.pathsep)
+    folders = launch.env.get("PATH", os.defpath).split(os.pathsep) if program else []
     paths = [os.path.join(folder or os.curdir, program) for folder in folders]
     return [path for path in paths if os.access(launch.at(path), os.F_OK)]
 
@@ -211,7 +211,7 @@ def _start(launch: Launch, wires: Wires) -> int:
         except OSError as error:
             # A script without a first line `#!`: shells run it themselves, and so do execvp and timeout.
             if error.errno == errno.ENOEXEC:
-                return _posix_spawn(_SHELL, [_SHELL, path, *launch.argv[1:]], launch, wires)
+                return _posix_spawn(SHELL, [SHELL, path, *launch.argv[1:]], launch, wires)
             failed = error
             if error.errno != errno.EACCES:
                 break

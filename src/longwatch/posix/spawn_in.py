@@ -3,6 +3,7 @@
 Only the library needs this; it loads `subprocess`, which costs as much as the interpreter's start.
 """
 
+import errno
 import os
 import subprocess
 
@@ -10,6 +11,7 @@ from longwatch.posix.reactor import now
 from longwatch.posix.spawn import (
     NOT_EXECUTABLE,
     PTY,
+    SHELL,
     Child,
     Launch,
     SpawnError,
@@ -41,6 +43,7 @@ def spawn_in(launch: Launch) -> Child:
 
 
 def _popen(launch: Launch, wires: Wires) -> int:
+    program = _program(launch)
     given: dict[int, int] = {}
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for action in wires.actions:
@@ -49,11 +52,19 @@ def _popen(launch: Launch, wires: Wires) -> int:
             given[action[2]] = subprocess.STDOUT if action[1:] == (1, 2) else action[1]
         else:
             given[action[1]] = null
-    try:
-        process = subprocess.Popen(
-            launch.argv, executable=_program(launch), cwd=launch.cwd, env=dict(launch.env),
+
+    def popen(argv: list[str], program: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            argv, executable=program, cwd=launch.cwd, env=dict(launch.env),
             start_new_session=launch.new_session, stdin=given.get(0), stdout=given.get(1), stderr=given.get(2),
         )  # fmt: skip
+
+    try:
+        process = popen(launch.argv, program)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        process = popen([SHELL, program, *launch.argv[1:]], SHELL)
     finally:
         os.close(null)
     # We wait for it by ourselves: a Popen that thinks it is over never touches the pid again.
@@ -66,7 +77,7 @@ def _through_shell(launch: Launch) -> Launch:
     folder = launch.at("")
     _require_folder(folder)
     argv = [
-        "/bin/sh",
+        SHELL,
         "-c",
         'cd -- "$1" && shift && exec "$@"',
         "sh",
@@ -82,7 +93,7 @@ def _program(launch: Launch) -> str:
     found = candidates(launch)
     executable = [path for path in found if os.access(launch.at(path), os.X_OK)]
     if not found or not os.path.exists(launch.at(found[0])):
-        raise FileNotFoundError(2, "not found")
+        raise FileNotFoundError(errno.ENOENT, "not found")
     return (executable or found)[0]
 
 

@@ -14,8 +14,6 @@ hit a stranger, a member would have to end by itself, be reaped, and have its nu
 its parent is dying and reaps no more, and an orphan of ours waits until we reap it, which we do between passes.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import time
@@ -95,7 +93,7 @@ class Tree:
 
     # Finding
 
-    def pids(self, visit: Callable[[int], object] | None = None) -> list[int]:
+    def pids(self, visit: "Callable[[int], object] | None" = None) -> list[int]:
         """Return the pids of one pass over the tree, parents first, zombies included: the cheapest look there is.
 
         `visit` is called with each pid as soon as it is met, before its children are read.
@@ -111,7 +109,7 @@ class Tree:
             found += kin.descend(self._marked(everything, skip), skip, lookup, visit)
         return found
 
-    def infos(self) -> list[ProcessInfo]:
+    def infos(self) -> "list[ProcessInfo]":
         """Return what is alive of the run, parents first; zombies are dead. Those we may not signal are included."""
         found = (process(pid) for pid in self.pids())
         return [info for info in found if info is not None and info.alive]
@@ -135,11 +133,11 @@ class Tree:
         current = self.leader.current()
         return [self.leader.pid] if current is not None and current.alive else []
 
-    def _roots(self, everything: dict[int, ProcessInfo]) -> Iterator[int]:
+    def _roots(self, everything: "dict[int, ProcessInfo]") -> "Iterator[int]":
         yield from self._root()
         yield from self.adopted() if self.subreaper else self._companions(everything)
 
-    def _companions(self, everything: dict[int, ProcessInfo]) -> Iterable[int]:
+    def _companions(self, everything: "dict[int, ProcessInfo]") -> "Iterable[int]":
         """Return the leader's session and group, unless they are ours as well or already were found empty.
 
         A session's number is not given out while anyone is in it. Once it was seen empty it means nobody of ours.
@@ -153,7 +151,7 @@ class Tree:
         self._session_over = not found and self.leader.current() is None
         return (info.pid for info in found if info.identity.current() is not None)
 
-    def _marked(self, everything: dict[int, ProcessInfo], known: set[int]) -> Iterable[int]:
+    def _marked(self, everything: "dict[int, ProcessInfo]", known: set[int]) -> "Iterable[int]":
         """Return the processes not yet known that carry the run's mark; older ones than the leader cannot."""
         mark = f"{self.variable}={self.run_id}"
         young = [i.pid for i in everything.values() if i.start >= self.leader.start and i.pid not in known]
@@ -228,19 +226,19 @@ class Tree:
             return False
         return True
 
-    def _send_verified(self, info: ProcessInfo, signum: int) -> bool:
+    def _send_verified(self, info: "ProcessInfo", signum: int) -> bool:
         answer = signal_verified(info.identity, signum)
         if answer == REFUSED:
             self._refuse(info.pid, info)
         return answer == SENT
 
-    def _refuse(self, pid: int, info: ProcessInfo | None) -> None:
+    def _refuse(self, pid: int, info: "ProcessInfo | None") -> None:
         if info is not None and info.alive:
             self._refused[pid] = info.label
 
     # Waiting
 
-    def watch(self, reactor: Reactor, callback: Callable[[], None]) -> int | None:
+    def watch(self, reactor: "Reactor", callback: "Callable[[], None]") -> int | None:
         """Have `callback` called once, when everything that is watched now has ended; then look again.
 
         At most 256 members are watched: while one of them lives, the tree is not gone. Members born later are met
@@ -266,7 +264,7 @@ class Tree:
         for fd in list(self._watched):
             self._drop(fd)
 
-    def _ended(self, fd: int, callback: Callable[[], None]) -> None:
+    def _ended(self, fd: int, callback: "Callable[[], None]") -> None:
         self._drop(fd)
         if not self._watched:
             callback()

@@ -4,8 +4,6 @@ The kernel says in which system call each thread sits and with which arguments. 
 user's process, a hardened kernel) the name of the kernel's wait function is what remains.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 
@@ -160,15 +158,18 @@ class Waits:
         if name.startswith("socket:"):
             return self._socket(pid, name)
         if name.startswith("pipe:") or (name and "pipe" in channel):
-            writers = self._likeliest(pid, self._open.others(name, pid, writing=True))
-            if writers:
-                return Wait(PIPE, f"reads a pipe from {self._name(writers[0])}", writers)
-            if self._open.holds(name, pid, writing=True):
-                return Wait(INSIDE, "reads a pipe that only it can write to")
-            if fd == 0:
-                return Wait(STDIN, "is reading stdin, which nobody closes")
-            return Wait(PIPE, "reads a pipe whose writer is outside the run")
+            return self._pipe(pid, fd, name)
         return None
+
+    def _pipe(self, pid: int, fd: int, name: str) -> Wait:
+        writers = self._likeliest(pid, self._open.others(name, pid, writing=True))
+        if writers:
+            return Wait(PIPE, f"reads a pipe from {self._name(writers[0])}", writers)
+        if self._open.holds(name, pid, writing=True):
+            return Wait(INSIDE, "reads a pipe that only it can write to")
+        if fd == 0:
+            return Wait(STDIN, "is reading stdin, which nobody closes")
+        return Wait(PIPE, "reads a pipe whose writer is outside the run")
 
     def _writing(self, pid: int, fd: int) -> Wait | None:
         name = link(pid, fd)

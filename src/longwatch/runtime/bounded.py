@@ -4,8 +4,6 @@ It runs in the loop of whoever waits for it and never blocks that loop: the end 
 end does not wait for leftovers that hold its output.
 """
 
-from __future__ import annotations
-
 import os
 
 from longwatch.posix.files import readable
@@ -53,12 +51,12 @@ class Bounded:
 
     def __init__(
         self,
-        reactor: Reactor,
-        argv: Sequence[str],
+        reactor: "Reactor",
+        argv: "Sequence[str]",
         *,
         limit_ms: int,
-        on_done: Callable[[int | None, str], object],
-        env: Mapping[str, str] | None = None,
+        on_done: "Callable[[int | None, str], object]",
+        env: "Mapping[str, str] | None" = None,
         cwd: str | None = None,
         stdin: bytes | None = None,
         ignore: set[int] | None = None,

@@ -8,9 +8,9 @@ from longwatch.core import observations as o
 from longwatch.core.facts import Fact
 from longwatch.core.spec import MINUTE
 from longwatch.posix.postmortem import capture
+from longwatch.posix.process import Process
 from longwatch.posix.tree import Tree
 from longwatch.runtime.bounded import Bounded, sh
-from longwatch.runtime.process import Process
 from longwatch.runtime.story import Story
 
 TYPE_CHECKING = False

@@ -5,8 +5,6 @@ end of a pipe. A byte on it means that all is well and over; an end without a by
 then the whole run is swept by session, group and mark. It imports nothing: the package may be gone by then.
 """
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os

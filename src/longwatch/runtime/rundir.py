@@ -15,10 +15,11 @@ import time
 
 from longwatch.errors import StoreError
 from longwatch.jsonlean import dumps
-from longwatch.paths import ensure, is_run_id, lives, rfc3339, run_folder, runs_folder
+from longwatch.paths import ensure, is_run_id, rfc3339, run_folder, runs_folder
 from longwatch.posix.clocks import MAX_SOURCES, Clocks
 from longwatch.posix.identity import Identity
-from longwatch.posix.reactor import now
+from longwatch.posix.reactor import now, wall_of
+from longwatch.posix.supervisor import lives
 
 try:
     from _json import make_scanner
@@ -153,7 +154,7 @@ class RunDir:
 def meta(
     run: str,
     name: str,
-    argv: "Sequence[str]",
+    command: "Sequence[str]",
     supervisor: Identity,
     child: Identity,
     *,
@@ -165,7 +166,7 @@ def meta(
     sources: "Sequence[str]",
     log: str | None = None,
 ) -> dict[str, object]:
-    """Return what meta.json holds. Of `argv` only the program and the names of flags are kept, never a value.
+    """Return what meta.json holds. `command` is what may be recorded of it: see `options.recorded`.
 
     `started_ms` is on CLOCK_BOOTTIME; `limits` is {name: {"window_ms", "action", "source"}}; `log` an absolute path.
     """
@@ -181,8 +182,8 @@ def meta(
         "host": os.uname().nodename,
         "child_pid": child.pid,
         "child_start": child.start,
-        "program": argv[0] if argv else "",
-        "flags": flag_names(argv[1:]),
+        "program": command[0],
+        "flags": list(command[1:]),
         "cwd": cwd,
         "started_at": rfc3339(wall_of(started_ms)),
         "started_boot_ms": started_ms,
@@ -190,29 +191,6 @@ def meta(
         "sources": list(sources[:MAX_SOURCES]),
         "log": log,
     }
-
-
-def flag_names(arguments: "Sequence[str]") -> list[str]:
-    """Return the names of the flags in a command line: `--model=x` is `--model`, `-psecret` is `-p`.
-
-    What does not look like a flag's name is left out, so that no prompt and no password can pass for one.
-    """
-    names = []
-    for argument in arguments:
-        if argument == "--":
-            break
-        name = argument.partition("=")[0]
-        bare = name[2:].replace("-", "").replace("_", "")
-        if name.startswith("--") and len(name) <= 40 and bare.isascii() and bare.isalnum():
-            names.append(name)
-        elif name[:1] == "-" and name[1:2].isascii() and name[1:2].isalpha():
-            names.append(name[:2])
-    return names
-
-
-def wall_of(mono_ms: int) -> int:
-    """Return the wall-clock ms since 1970 of an instant on CLOCK_BOOTTIME, by the clocks' distance now."""
-    return time.time_ns() // 1_000_000 - (now() - mono_ms)
 
 
 def _integer(value: object) -> int:

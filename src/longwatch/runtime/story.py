@@ -7,7 +7,7 @@ from longwatch.core.watch import Watch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from longwatch.posix.postmortem import PostMortem
-    from longwatch.runtime.process import Process
+    from longwatch.posix.process import Process
 
 #: A chatty run of weeks makes facts without end; the events file has them all.
 MAX_FACTS = 2_000

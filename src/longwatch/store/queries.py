@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from longwatch.errors import LongwatchError, StoreError
-from longwatch.paths import inner_id, is_run_id, lives, name_of, runs_folder
-from longwatch.posix.clocks import ALIVE, COUNT, LAST, LOOKED, PROGRESS, STARTED, Clocks
+from longwatch.paths import inner_id, is_run_id, name_of, runs_folder
+from longwatch.posix.clocks import ALIVE, COUNT, LAST, LOOKED, PROGRESS, SOURCE_ALIVE, STARTED, Clocks
 from longwatch.posix.reactor import now
+from longwatch.posix.supervisor import lives
 from longwatch.store.ledger import Ledger
 from longwatch.store.spool import summary
 from longwatch.units import nearest
@@ -73,11 +74,25 @@ class Folder:
             return []
         return [event for event in found if event is not None]
 
+    def progressed(self) -> int:
+        """Return when it progressed last, 0 for never: the supervisor stores this at its looks, sources at once."""
+        return self._newest(PROGRESS, LAST)
+
+    def seen_alive(self) -> int:
+        """Return when it gave its last sign of life, 0 for never."""
+        return max(self._newest(ALIVE, SOURCE_ALIVE), self.progressed())
+
+    def _newest(self, slot: int, source_slot: int) -> int:
+        if self.clocks is None:
+            return 0
+        count = len(self.meta.get("sources") or ())
+        return max(self.clocks.header[slot], *(self.clocks.source(i)[source_slot] for i in range(count)), 0)
+
     def sources(self) -> dict[str, dict[str, Any]]:
         """Return for each source when it moved last, in ms before now (None: never seen), and how often."""
         if self.clocks is None:
             return {}
-        moment = now() if self.live else self.clocks.header[LOOKED]
+        moment = now() if self.live else max(self.clocks.header[LOOKED], self.seen_alive())
         found = {}
         for index, name in enumerate(self.meta.get("sources") or ()):
             slots = self.clocks.source(index)
@@ -150,11 +165,9 @@ def ending(folder: Folder) -> dict[str, Any]:
     report = folder.report()
     if report is not None:
         return summary(report)
-    clocks = folder.clocks
-    looked = started = progress = 0
-    if clocks is not None:
-        started, progress = clocks.header[STARTED], clocks.header[PROGRESS]
-        looked = max(clocks.header[LOOKED], clocks.header[ALIVE], started)
+    started = 0 if folder.clocks is None else folder.clocks.header[STARTED]
+    progress = folder.progressed()
+    looked = max(0 if folder.clocks is None else folder.clocks.header[LOOKED], folder.seen_alive(), started)
     return {
         "schema": SCHEMA,
         "run": folder.run,
@@ -204,6 +217,8 @@ def find(state: str, ledger: Ledger, word: str) -> Found:
     word = inner_id(word)
     live = {folder.run: folder for folder in live_runs(state)}
     run = _only(_begun(ledger, live, word), word) or _named(live, word) or _newest(ledger, word)
+    if run is None and word in _listed(runs_folder(state)):  # its report says too little for the ledger
+        run = word
     if run is None:
         begun = _begun(ledger, live, word)
         if begun and word:

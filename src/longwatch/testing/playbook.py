@@ -63,11 +63,10 @@ class Playbook:
         self, spec: Spec, *, start: int = 0, ignore: tuple[type[Fact], ...] = (), ticks: tuple[int, ...] = ()
     ) -> None:
         self.watch = Watch(spec, start)
-        self._start = start
         self._ignore = ignore
         self._ticks = ticks
         self._script: list[Line] = []
-        self._until = start
+        self._until = self._clock = start
         self._played = False
 
     def tell(self, at: int, *observations: Observation) -> Self:
@@ -117,7 +116,10 @@ class Playbook:
     def _wake(self, at: int, lines: list[Line]) -> None:
         """Wake the watch at each of its deadlines up to an instant, and at that."""
         while (due := self.watch.next_deadline()) is not None and due <= at:
-            self._note(due, self.watch.advance(due), lines)
+            # What fell due while a stop was prepared is done when that is settled, not in the past.
+            self._clock = max(self._clock, due)
+            self._note(self._clock, self.watch.advance(self._clock), lines)
+        self._clock = max(self._clock, at)
         self._note(at, self.watch.advance(at), lines)
 
     def _note(self, at: int, commands: list[Command], lines: list[Line]) -> None:

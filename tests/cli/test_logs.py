@@ -1,0 +1,207 @@
+"""`longwatch logs`: the log file, else what the report keeps."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import folders
+import helpers
+from folders import verb
+from longwatch.cli import logs
+from longwatch.cli.logs import Cleaner
+from longwatch.posix.identity import identity
+
+Capture = pytest.CaptureFixture[str]
+
+
+def stream(head: str, tail: str = "", size: int | None = None) -> dict[str, object]:
+    size = len(head) + len(tail) if size is None else size
+    return {"bytes": size, "head": head, "tail": tail, "truncated": size > len(head) + len(tail)}
+
+
+def test_output_of_a_run_without_a_log(state: Path, capsys: Capture) -> None:
+    """Head and tail of the report are shown, and where something is missing between them."""
+    folders.ended(state)
+    assert verb(capsys, "logs") == (0, "hello\n", "")
+    folders.ended(state, "both", stdout=stream("out"), stderr=stream("err\n"))
+    assert verb(capsys, "logs", "both").out == "==> stdout <==\nout\n==> stderr <==\nerr\n"
+    folders.ended(state, "large", stdout=stream("begin\n", "end\n", 5_000))
+    lines = verb(capsys, "logs", "large").out.splitlines()
+    assert (lines[0], lines[-1]) == ("begin", "end")
+    assert "4990" in lines[1] or "4,990" in lines[1]
+    assert verb(capsys, "logs", "large", "-n", "1").out == "end\n"
+
+
+def test_logs_for_programs(state: Path, capsys: Capture) -> None:
+    """JSON holds the output as text."""
+    run = folders.ended(state)
+    assert json.loads(verb(capsys, "logs", "--json").out) == {"schema": 1, "run": run, "output": "hello\n"}
+
+
+def test_the_log_file_is_shown(state: Path, capsys: Capture, tmp_path: Path) -> None:
+    """With --log the file is shown, whole or its last lines, also while the run lives."""
+    log = tmp_path / "x.log"
+    log.write_text("one\ntwo\nthree\n")
+    folders.make(state, log=str(log))
+    assert verb(capsys, "logs", "build").out == "one\ntwo\nthree\n"
+    assert verb(capsys, "logs", "build", "-n", "2").out == "two\nthree\n"
+    assert verb(capsys, "logs", "build", "-n", "9").out == "one\ntwo\nthree\n"
+    assert verb(capsys, "logs", "build", "-n", "0").out == ""
+
+
+@given(st.lists(st.sampled_from([b"a", b"bb\n", b"\n"]), max_size=40), st.integers(0, 9))
+def test_last_lines_of_any_file(parts: list[bytes], lines: int) -> None:
+    """The last lines are found from the end of a file, whatever it holds and however it is read."""
+    data = b"".join(parts)
+    expected = b"".join(data.splitlines(keepends=True)[-lines:]) if lines else b""
+    assert logs._last(data, lines) == expected
+    descriptor = os.memfd_create("log")
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logs, "_BLOCK", 3)
+            assert data[logs._begin_of_last(descriptor, lines) :] == expected
+            assert logs._begin_of_last(descriptor, None) == 0
+
+
+def test_what_cannot_be_shown_is_one_line(state: Path, capsys: Capture, tmp_path: Path) -> None:
+    """A live run without a log, a log that is gone, a run without a folder, no run: one line each."""
+    live = folders.make(state, "server")
+    said = verb(capsys, "logs", "server")
+    assert (said.code, said.out) == (1, "")
+    assert "only the output of a run with --log FILE can be read before it is over" in said.err
+    assert "only a run with --log FILE can be followed" in verb(capsys, "logs", "-f", "server").err
+    live.close()
+    gone = folders.make(state, "gone", log=str(tmp_path / "gone.log"))
+    gone.write_report(folders.report(gone.run, "gone"))
+    said = verb(capsys, "logs", "gone")
+    assert said.out == "hello\n"
+    assert "gone.log is gone; this is what the report keeps" in said.err
+    (Path(gone.path) / "report.json").write_text("{")
+    assert "no output is kept, and" in verb(capsys, "logs", gone.run).err
+    from longwatch.store import spool
+
+    spool.append(str(state), spool.summary(folders.report("short-abcdef", "short")))
+    assert (
+        verb(capsys, "logs", "short").err
+        == "longwatch: short-abcdef: no output is kept; --log FILE would keep it\n"
+    )
+    assert verb(capsys, "logs", "zzz").code == 4
+
+
+def test_no_run_no_log(state: Path, capsys: Capture) -> None:
+    """An empty history has nothing to show."""
+    assert verb(capsys, "logs") == (1, "", "longwatch: no run is on record yet\n")
+
+
+def test_notes_of_the_ledger_are_told(state: Path, capsys: Capture) -> None:
+    """What the ledger has to say goes to stderr."""
+    folders.ended(state)
+    (state / "ledger.sqlite3").write_text("rot" * 1000)
+    assert "was damaged" in verb(capsys, "logs").err
+
+
+def test_what_draws_is_taken_out(state: Path, capsys: Capture, tmp_path: Path) -> None:
+    """Control sequences are taken out, a progress bar becomes lines; --raw is the bytes as they came."""
+    log = tmp_path / "x.log"
+    log.write_bytes(b"\x1b[31mred\x1b[0m\r\n10%\r20%\r\n\x1b]0;title\x07\x1b(Bok\x1b7 \x07\xff\tend\x1b[2")
+    folders.make(state, log=str(log))
+    code = "import sys; from longwatch.cli.verbs import main; sys.exit(main(sys.argv[1:]))"
+    shown = subprocess.run([sys.executable, "-c", code, "logs", "build"], capture_output=True, check=True)
+    assert shown.stdout == b"red\n10%\n20%\nok \xff\tend[2"
+    raw = subprocess.run(
+        [sys.executable, "-c", code, "logs", "build", "--raw"], capture_output=True, check=True
+    )
+    assert raw.stdout == log.read_bytes()
+    assert json.loads(verb(capsys, "logs", "build", "--json").out)["output"].startswith("\x1b[31mred")
+
+
+PIECES = st.sampled_from(
+    [
+        b"a",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\x1b",
+        b"[",
+        b"]",
+        b"0;",
+        b"m",
+        b"\x07",
+        b"\\",
+        b"P",
+        b"\x1b[31m",
+        b"\x1b]x\x07",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=30), st.lists(st.integers(0, 60), max_size=8))
+def test_cleaning_does_not_depend_on_chunks(parts: list[bytes], cuts: list[int]) -> None:
+    """However the bytes come, no control sequence gets through, and line breaks stay."""
+    data = b"".join(parts)
+    whole = Cleaner()
+    expected = whole.feed(data) + whole.flush()
+    cleaner, out, at = Cleaner(), b"", 0
+    for cut in [*sorted(cuts), len(data)]:
+        out += cleaner.feed(data[at:cut])
+        at = max(at, cut)
+    out += cleaner.flush()
+    assert out == expected
+    assert b"\x1b" not in out
+    assert b"\r" not in out
+
+
+def test_a_sequence_without_end_does_not_hold_the_stream() -> None:
+    """What looks like the beginning of a sequence is given up when it grows too long."""
+    cleaner = Cleaner()
+    assert cleaner.feed(b"\x1b]" + b"x" * 100) == b""
+    assert len(cleaner.feed(b"x" * 5_000)) > 5_000
+
+
+def test_a_log_is_followed_to_the_end_of_the_run(state: Path, tmp_path: Path) -> None:
+    """-f shows the last lines, what comes, what comes after a rotation, and ends with the run."""
+    log = tmp_path / "x.log"
+    log.write_text("".join(f"line {n}\n" for n in range(20)))
+    code = "import sys; from longwatch.cli.verbs import main; sys.exit(main(sys.argv[1:]))"
+    with helpers.ending(folders.sleeper()) as supervisor:
+        folders.make(state, log=str(log), supervisor=identity(supervisor.pid)).close()
+        argv = [sys.executable, "-c", code, "logs", "-f", "build"]
+        with helpers.ending(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)) as follower:
+            assert follower.stdout is not None
+            assert [follower.stdout.readline() for _ in range(10)] == [f"line {n}\n" for n in range(10, 20)]
+            with log.open("a") as writer:
+                writer.write("more\n")
+            assert follower.stdout.readline() == "more\n"
+            log.rename(tmp_path / "x.log.1")
+            log.write_text("after the rotation\n")
+            assert follower.stdout.readline() == "after the rotation\n"
+            with log.open("a") as writer:
+                writer.write("last words\n")
+            supervisor.kill()
+            supervisor.wait()
+            assert follower.stdout.read() == "last words\n"
+            assert follower.wait(10) == 0
+
+
+def test_following_what_is_over(state: Path, capsys: Capture, tmp_path: Path) -> None:
+    """Following a run that is over shows its end and returns; a log that cannot be opened is one line."""
+    log = tmp_path / "x.log"
+    log.write_text("one\ntwo\n")
+    run = folders.make(state, log=str(log))
+    run.write_report(folders.report(run.run))
+    about = json.loads(Path(run.path, "meta.json").read_text())
+    Path(run.path, "meta.json").write_text(json.dumps({**about, "start": 1}))
+    assert verb(capsys, "logs", "-f", "-n", "1").out == "two\n"
+    told = [json.loads(line) for line in verb(capsys, "logs", "-f", "--json").out.splitlines()]
+    assert [line["output"] for line in told] == ["one\ntwo\n"]
+    log.unlink()
+    said = verb(capsys, "logs", "-f", "build")
+    assert (said.code, said.err) == (1, f"longwatch: {log}: No such file or directory\n")
