@@ -42,15 +42,21 @@ def main() -> int:
         print(failure)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"figures": [figure.record() for figure in figures], "failed": failures}, file, indent=2)
+            json.dump(
+                {"figures": [figure.record() for figure in figures], "failed": failures}, file, indent=2
+            )
     return 1 if failures else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", action="append", choices=MEASUREMENTS, metavar="PERF-N", help="only this goal")
+    parser.add_argument(
+        "--only", action="append", choices=MEASUREMENTS, metavar="PERF-N", help="only this goal"
+    )
     parser.add_argument("--rounds", type=int, help="rounds of each measurement, in place of its own number")
-    parser.add_argument("--quick", action="store_true", help="few rounds and little data: a first idea, no verdict")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds and little data: a first idea, no verdict"
+    )
     parser.add_argument("--json", metavar="FILE", help="also write the figures here")
     return parser
 

@@ -35,11 +35,15 @@ class Figure(NamedTuple):
         return {**self._asdict(), "verdict": self.verdict}
 
 
-def at_most(goal: str, what: str, measured: float | None, bound: float, unit: str = "×", note: str = "") -> Figure:
+def at_most(
+    goal: str, what: str, measured: float | None, bound: float, unit: str = "×", note: str = ""
+) -> Figure:
     return Figure(goal, what, measured, "≤", bound, unit, note)
 
 
-def at_least(goal: str, what: str, measured: float | None, bound: float, unit: str = "×", note: str = "") -> Figure:
+def at_least(
+    goal: str, what: str, measured: float | None, bound: float, unit: str = "×", note: str = ""
+) -> Figure:
     return Figure(goal, what, measured, "≥", bound, unit, note)
 
 

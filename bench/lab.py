@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-from typing import TypeVar
+from typing import Self, TypeVar
 
 Measured = TypeVar("Measured")
 
@@ -40,7 +40,7 @@ class Lab:
         self.longwatch = os.path.join(os.path.dirname(sys.executable), "longwatch")
         self._made: dict[str, list[str]] = {}
 
-    def __enter__(self) -> "Lab":
+    def __enter__(self) -> Self:
         self.folder = tempfile.mkdtemp(prefix="longwatch-bench-")
         on_disk = not os.access(MEMORY_DISK, os.W_OK)
         self.home = tempfile.mkdtemp(prefix="longwatch-bench-", dir=None if on_disk else MEMORY_DISK)
@@ -94,7 +94,11 @@ class Lab:
 
     def note(self) -> str:
         """Return what measured programs have written to stderr, for the message about a failure."""
-        return os.pread(self.complaints, 2_000, max(0, os.fstat(self.complaints).st_size - 2_000)).decode().strip()
+        return (
+            os.pread(self.complaints, 2_000, max(0, os.fstat(self.complaints).st_size - 2_000))
+            .decode()
+            .strip()
+        )
 
     def _compile(self, name: str, static: bool) -> list[str]:
         compiler = shutil.which("cc") or shutil.which("gcc")
@@ -103,7 +107,9 @@ class Lab:
         target = os.path.join(self.folder, name)
         source = os.path.join(PROGRAMS, f"{name}.c")
         for flags in (["-static"], []) if static else ([],):
-            done = subprocess.run([compiler, "-O2", *flags, "-o", target, source], capture_output=True, check=False)
+            done = subprocess.run(
+                [compiler, "-O2", *flags, "-o", target, source], capture_output=True, check=False
+            )
             if done.returncode == 0:
                 return [target]
         print(f"{name}.c does not compile here: {done.stderr.decode()[:300]}", file=sys.stderr)
@@ -138,18 +144,19 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def spawn(
     lab: Lab, argv: Sequence[str], *, stdin: int | None = None, stdout: int | None = None,
-    stderr: int | None = None, pass_on: Sequence[int] = (),
+    new_session: bool = False,
 ) -> int:  # fmt: skip
-    """Start a program in the clean environment and return its pid; what is not given is /dev/null or the log."""
+    """Start a program in the clean environment and return its pid; what is not given is /dev/null.
+
+    stderr goes to a file, for the message about a failure.
+    """
     wanted = (
         lab.null if stdin is None else stdin,
         lab.null if stdout is None else stdout,
-        lab.complaints if stderr is None else stderr,
+        lab.complaints,
     )
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(wanted)]
-    # A descriptor put onto itself loses its close-on-exec mark.
-    actions += [(os.POSIX_SPAWN_DUP2, fd, fd) for fd in pass_on]
-    return os.posix_spawn(argv[0], list(argv), lab.env, file_actions=actions)
+    return os.posix_spawn(argv[0], list(argv), lab.env, file_actions=actions, setsid=new_session)
 
 
 def finish(lab: Lab, pid: int, argv: Sequence[str], expected: Sequence[int] = (0,)) -> None:
@@ -157,6 +164,17 @@ def finish(lab: Lab, pid: int, argv: Sequence[str], expected: Sequence[int] = (0
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code not in expected:
         raise Failed(f"{' '.join(argv)[:200]} ended with {code}: {lab.note()}")
+
+
+def output(lab: Lab, argv: Sequence[str]) -> bytes:
+    """Run a program to its end and return what it printed."""
+    reading, writing = os.pipe()
+    pid = spawn(lab, argv, stdout=writing)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        text = file.read()
+    finish(lab, pid, argv)
+    return text
 
 
 def wall(lab: Lab, *argv: str) -> Callable[[], float]:

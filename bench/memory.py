@@ -6,7 +6,7 @@ import time
 from statistics import median
 
 from bench.figures import Figure, at_most
-from bench.lab import Failed, Lab, finish, spawn
+from bench.lab import Failed, Lab, output, spawn
 from bench.streams import Stream
 
 MIB = 1 << 20
@@ -22,7 +22,9 @@ def perf_4(lab: Lab) -> list[Figure]:
         for name, value in _waiting(lab).items():
             found[name].append(value)
     ours, bare, loop = (median(found[name]) for name in ("longwatch", "python", "asyncio"))
-    note = f"private: {ours:.2f}, {bare:.2f} and {loop:.2f} MiB; pages shared with its guardian only count once"
+    note = (
+        f"private: {ours:.2f}, {bare:.2f} and {loop:.2f} MiB; pages shared with its guardian only count once"
+    )
     return [
         at_most("PERF-4", "a waiting run and its guardian / python -c sleep", ours / bare, 1.45, note=note),
         at_most("PERF-4", "a waiting run and its guardian / the same with asyncio", ours / loop, 0.40),
@@ -38,7 +40,9 @@ def perf_7(lab: Lab) -> list[Figure]:
     captured = 128 * MIB
     buffered = _peak_of_communicate(lab, captured)
     note = f"peak {much:.1f} MiB for {size // MIB} MiB of output; communicate() takes {buffered:.0f} for 128"
-    return [at_most("PERF-7", "peak of a run with much output - with little", much - little, 1.0, "MiB", note)]
+    return [
+        at_most("PERF-7", "peak of a run with much output - with little", much - little, 1.0, "MiB", note)
+    ]
 
 
 def _waiting(lab: Lab) -> dict[str, float]:
@@ -103,11 +107,4 @@ def _high_water(pid: int) -> float:
 
 
 def _peak_of_communicate(lab: Lab, size: int) -> float:
-    argv = [*lab.program("communicate"), *lab.tool("producer"), str(size)]
-    reading, writing = os.pipe()
-    pid = spawn(lab, argv, stdout=writing)
-    os.close(writing)
-    with open(reading, "rb") as file:
-        text = file.read()
-    finish(lab, pid, argv)
-    return int(text) / 1024
+    return int(output(lab, [*lab.program("communicate"), *lab.tool("producer"), str(size)])) / 1024

@@ -93,7 +93,7 @@ class Way:
 
 def ways(lab: Lab) -> dict[str, Way]:
     return {
-        "longwatch": Way(lambda: lab.run()),
+        "longwatch": Way(lab.run),
         "cat": Way(lambda: [lab.peer("cat")], behind=True),
         "tee": Way(lambda: [lab.peer("tee"), os.devnull], behind=True),
         "pv": Way(lambda: [lab.peer("pv"), "-q"], behind=True),
@@ -116,7 +116,9 @@ def perf_5(lab: Lab) -> list[Figure]:
     for pieces, producer in producers(lab).items():
         size = GIB // 2 if lab.quick else 2 * GIB
         cases, skipped = _cases(lab, ["longwatch", *goals], producer(size), size)
-        found = {name: median(rate for rate, _ in all_) for name, all_ in alternate(cases, _rounds(lab)).items()}
+        found = {
+            name: median(rate for rate, _ in all_) for name, all_ in alternate(cases, _rounds(lab)).items()
+        }
         for name, bound in goals.items():
             what = f"throughput in writes of {pieces}: run / {name}"
             ratio = None if name in skipped else found["longwatch"] / found[name]
@@ -163,7 +165,13 @@ def perf_8(lab: Lab) -> list[Figure]:
     middle = {name: median(delays) for name, delays in found.items()}
     note = ", ".join(f"{n} {middle[n]:.0f} (p99 {percentile(found[n], 0.99):.0f})" for n in found)
     return [
-        at_most("PERF-8", "delay of a line: run / tee", middle["longwatch"] / middle["tee"], 1.3, note=f"µs: {note}"),
+        at_most(
+            "PERF-8",
+            "delay of a line: run / tee",
+            middle["longwatch"] / middle["tee"],
+            1.3,
+            note=f"µs: {note}",
+        ),
         at_most("PERF-8", "delay of a line: run / asyncio", middle["longwatch"] / middle["asyncio"], 0.5),
     ]
 

@@ -78,7 +78,9 @@ def make(
     return folder
 
 
-def report(run: str, name: str = "build", *, facts: Sequence[Fact] | None = None, **changes: Any) -> dict[str, Any]:
+def report(
+    run: str, name: str = "build", *, facts: Sequence[Fact] | None = None, **changes: Any
+) -> dict[str, Any]:
     """Return the report of a run that its idle limit stopped 5 s after its start, which is 10 s ago."""
     begun = now() - 10_000
     story = facts or [

@@ -32,9 +32,13 @@ async def main(words: list[str]) -> int:
     if words[0] == "--idle":
         window = int(words[1]) / 1000
         words = words[2:]
-    child = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, start_new_session=True)
+    child = await asyncio.create_subprocess_exec(
+        *words, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
     idle = Idle(window, lambda: os.killpg(child.pid, signal.SIGTERM))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: os.killpg(child.pid, signal.SIGTERM))
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGTERM, lambda: os.killpg(child.pid, signal.SIGTERM)
+    )
     while data := await child.stdout.read(65536):
         idle.seen()
         view = memoryview(data)

@@ -7,14 +7,22 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from longwatch.errors import LongwatchError
+    from longwatch.errors import LongwatchError, UsageError
     from longwatch.library import run, run_async, watch
     from longwatch.limits import Limits
     from longwatch.posix.files import file_idle_since
-    from longwatch.reached import CeilingReached, FirstReached, IdleReached, LimitReached, TimeoutReached
+    from longwatch.reached import (
+        CallReached,
+        CeilingReached,
+        FirstReached,
+        IdleReached,
+        LimitReached,
+        TimeoutReached,
+    )
     from longwatch.result import Result, RunFailed
 
 _HOMES = {
+    "CallReached": "reached",
     "CeilingReached": "reached",
     "FirstReached": "reached",
     "IdleReached": "reached",
@@ -24,6 +32,7 @@ _HOMES = {
     "Result": "result",
     "RunFailed": "result",
     "TimeoutReached": "reached",
+    "UsageError": "errors",
     "file_idle_since": "posix.files",
     "run": "library",
     "run_async": "library",
@@ -31,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "CallReached",
     "CeilingReached",
     "FirstReached",
     "IdleReached",
@@ -40,6 +50,7 @@ __all__ = [
     "Result",
     "RunFailed",
     "TimeoutReached",
+    "UsageError",
     "file_idle_since",
     "run",
     "run_async",

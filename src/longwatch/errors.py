@@ -20,12 +20,16 @@ them, more than reading the command line does. A program that failed by itself i
 class LongwatchError(Exception):
     """Base of everything that longwatch raises on purpose."""
 
+    __module__ = "longwatch"
+
 
 class UsageError(LongwatchError):
     """The user's words are wrong. `str()` is one line: what happened, to which thing, what to do next.
 
     Not raised for a variable of `run` or the library that is wrong: that warns and leaves the built-in.
     """
+
+    __module__ = "longwatch"
 
 
 class UnitError(UsageError, ValueError):

@@ -14,13 +14,14 @@ from longwatch.core.spec import Spec
 from longwatch.core.watch import Watch
 from longwatch.errors import StoreError, UsageError
 from longwatch.limits import Limits
-from longwatch.options import child_environment
+from longwatch.options import child_environment, recorded
 from longwatch.posix import gears
 from longwatch.posix.capture import text
 from longwatch.posix.files import readable
 from longwatch.posix.identity import Identity, boot_id, identity
 from longwatch.posix.kin import RUN_VARIABLE
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix.process import STDERR, STDOUT, Process
+from longwatch.posix.reactor import Reactor, now, wall_of
 from longwatch.posix.sink import Sink
 from longwatch.posix.spawn import INHERIT, NULL, PIPES, PTY, Child, Launch, SpawnError, adopt
 from longwatch.posix.spawn_in import spawn_in
@@ -30,8 +31,7 @@ from longwatch.runtime.driver import Driver
 from longwatch.runtime.effects import ProcessEffects
 from longwatch.runtime.hosts import block
 from longwatch.runtime.keeping import Keeping
-from longwatch.runtime.process import STDERR, STDOUT, Process
-from longwatch.runtime.rundir import flag_names, meta, wall_of
+from longwatch.runtime.rundir import meta
 from longwatch.runtime.story import Story
 from longwatch.store import spool
 
@@ -178,9 +178,9 @@ class Session:
         """Take over a process that somebody else started. Raises UsageError when it is gone."""
         args = [popen.args] if isinstance(popen.args, str | bytes | os.PathLike) else list(popen.args)
         self._name_it([os.fsdecode(word) for word in args])
-        ends = [None if pipe is None else pipe.fileno() for pipe in (popen.stdout, popen.stderr)]
+        stdout, stderr = (None if pipe is None else pipe.fileno() for pipe in (popen.stdout, popen.stderr))
         try:
-            child = adopt(popen.pid, *ends, reaper=popen.poll)
+            child = adopt(popen.pid, stdout, stderr, reaper=popen.poll)
         except ProcessLookupError:
             raise UsageError(f"process {popen.pid} is gone, there is nothing to watch") from None
         self._follow(child, Reactor(), sinks=False, merged=False)
@@ -197,6 +197,7 @@ class Session:
         return child_environment(given, self._run_id)
 
     def _follow(self, child: Child, reactor: Reactor, *, sinks: bool, merged: bool) -> None:
+        gears.offer()
         # Where the host ignores CHLD it may be gone already: then its pid is all that was ever known of it.
         leader = child.identity or Identity(child.pid, 0, boot_id())
         self._tree = Tree(leader, self._run_id, subreaper=False)
@@ -219,7 +220,7 @@ class Session:
             for name, spec in self._limits.specs.items()
         }
         described = meta(
-            self._run_id, self._name, self._argv, ours, leader, cwd=os.getcwd(), started_ms=self._watch.started,
+            self._run_id, self._name, recorded(self._argv), ours, leader, cwd=os.getcwd(), started_ms=self._watch.started,
             limits=limits, sources=self._watch.sight.declared,
         )  # fmt: skip
         try:
@@ -248,7 +249,7 @@ class Session:
             self._effects.end()
         for sink in self._sinks.values():
             sink.close()
-        if self._watch.over:
+        if self._tree is not None or self._spawn_status is not None:
             self._finish()
 
     def _finish(self) -> None:
@@ -262,7 +263,8 @@ class Session:
     def _remember(self) -> None:
         if self._keeping is not None:
             self._keeping.end(self._report)
-        line = {**spool.summary(self._report), "program": self._argv[0], "flags": flag_names(self._argv[1:])}
+        program, *flags = recorded(self._argv)
+        line = {**spool.summary(self._report), "program": program, "flags": flags}
         try:
             spool.append(paths.state(), line)
         except StoreError as error:

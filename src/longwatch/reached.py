@@ -13,6 +13,7 @@ class LimitReached(LongwatchError, TimeoutError):
     `reason` is the termination reason; `partial` the `Result` with everything the run left (None: nothing).
     """
 
+    __module__ = "longwatch"
     reason: str = "unknown"
 
     def __init__(self, message: str = "", reason: str | None = None, partial: "Any" = None) -> None:
@@ -25,28 +26,33 @@ class LimitReached(LongwatchError, TimeoutError):
 class IdleReached(LimitReached):
     """The program made no progress for the idle window."""
 
+    __module__ = "longwatch"
     reason = "idle"
 
 
 class FirstReached(LimitReached):
     """The program never made its first progress."""
 
+    __module__ = "longwatch"
     reason = "first"
 
 
 class CallReached(LimitReached):
     """One call of the program took longer than its budget."""
 
+    __module__ = "longwatch"
     reason = "call"
 
 
 class CeilingReached(LimitReached):
     """The run's ceiling was reached; pauses of the provider had moved it as far as they may."""
 
+    __module__ = "longwatch"
     reason = "ceiling"
 
 
 class TimeoutReached(LimitReached):
     """The run's fixed time was over."""
 
+    __module__ = "longwatch"
     reason = "timeout"

@@ -2,7 +2,6 @@
 
 import subprocess
 
-from longwatch.core.outcomes import exit_status
 from longwatch.errors import LongwatchError
 from longwatch.reached import (
     CallReached,
@@ -34,10 +33,13 @@ _RAISED: "dict[str, type[LimitReached]]" = {
 
 
 class RunFailed(LongwatchError, subprocess.CalledProcessError):
-    """A run ended badly, and no limit of ours was the reason. `partial` is its `Result`.
+    """A run ended badly, and no limit of ours was the reason. `partial` is its `Result`, `reason` why it ended.
 
-    Not raised for a limit (that is `LimitReached`) nor for exit status 0.
+    As in any `CalledProcessError` there are `cmd`, `returncode` (see `Result.returncode`: a death by N is 128+N),
+    `stdout` and `stderr`. Not raised for a limit (that is `LimitReached`) nor for exit status 0.
     """
+
+    __module__ = "longwatch"
 
     def __init__(self, message: str, result: "Result") -> None:
         subprocess.CalledProcessError.__init__(
@@ -55,21 +57,32 @@ class Result:
     """A run that is over: the report's fields, and both streams as text.
 
     `stdout` and `stderr` hold the first 64 KiB and the last 256 KiB, with a line naming the gap between them; bytes
-    that are no UTF-8 become replacement marks. Every key of the report is an attribute too (`duration_ms`,
-    `survivors`, `post_mortem`, ...), but for its two streams: those are in `report["stdout"]`.
+    that are no UTF-8 become replacement marks. `returncode` is the exit status that `longwatch run` would have: the
+    program's own, 124 for a limit, 126 or 127 for one that cannot be started, 128+N for a death by signal N, 125
+    where nobody could read the status.
+
+    `report` is the report as `longwatch run --report` writes it. Each of its keys is an attribute too, spans in ms
+    (`termination_reason`, `exit_code`, `duration_ms`, `idle_ms`, `survivors`, `post_mortem`, ...), but for its two
+    streams: those are in `report["stdout"]` and `report["stderr"]`, with the number of bytes.
     """
 
-    __slots__ = ("argv", "report", "stderr", "stdout")
+    __module__ = "longwatch"
+    __slots__ = ("argv", "report", "returncode", "stderr", "stdout")
 
-    def __init__(self, argv: "Sequence[str]", report: "Mapping[str, Any]", stdout: str, stderr: str) -> None:
+    def __init__(
+        self, argv: "Sequence[str]", report: "Mapping[str, Any]", stdout: str, stderr: str, returncode: int
+    ) -> None:
         self.argv = tuple(argv)
         self.report = dict(report)
         self.stdout = stdout
         self.stderr = stderr
+        self.returncode = returncode
 
     def __getattr__(self, name: str) -> "Any":
+        # A copy has no slots filled yet when it is asked for its methods.
+        report = {} if name in self.__slots__ else self.report
         try:
-            return self.report[name]
+            return report[name]
         except KeyError:
             raise AttributeError(f"a Result has no {name!r}") from None
 
@@ -78,20 +91,12 @@ class Result:
         """Whether the run ended well: its verdict is success."""
         return bool(self.report["verdict"] == "success")
 
-    @property
-    def returncode(self) -> int:
-        """The exit status that `longwatch run` would have: the program's own, 124 for a limit, 128+N."""
-        report = self.report
-        if report["termination_reason"] == "spawn_failed":
-            return int(report["spawn_status"])
-        return exit_status(report["termination_reason"], report["exit_code"], report["signal_number"])
-
     def check(self) -> "Result":
         """Return this result if the run ended well.
 
         Raises IdleReached, FirstReached, CallReached, CeilingReached, TimeoutReached or LimitReached when a limit
         stopped it, all of them `TimeoutError`s with this result as `.partial`; RunFailed, a `CalledProcessError`,
-        for every other bad end. Not raised for a program that exited 0, however long it was silent.
+        for every other bad end. Not raised for a program that exited 0 by itself, however long it was silent.
         """
         if self.ok:
             return self
@@ -102,31 +107,34 @@ class Result:
 
     @property
     def message(self) -> str:
-        """One line: how the run ended, and of a silence how long it was."""
-        report, program = self.report, self.argv[0] if self.argv else "the program"
-        limit = report["limit"]
-        if limit is not None:
-            return f"{program}: {_LIMIT_WORDS.get(limit['name'], limit['name'])} {_window(limit)}"
-        if report["notes"] and report["termination_reason"] == "spawn_failed":
-            return str(report["notes"][0])
-        if report["signal"] is not None:
-            return f"{program}: died of signal {report['signal']}"
-        if report["exit_code"] is not None:
-            return f"{program}: exited with status {report['exit_code']}"
-        return f"{program}: {report['termination_reason']}"
+        """One line: the program, and how its run ended."""
+        return (
+            f"{self.argv[0]}: {self._how()}" if self.termination_reason != "spawn_failed" else self.notes[0]
+        )
+
+    def _how(self) -> str:
+        report = self.report
+        if report["limit"] is not None:
+            return _LIMIT_WORDS[report["limit"]["name"]].format(format_duration(report["limit"]["window_ms"]))
+        if report["signal"] is not None and report["termination_reason"] == "signaled":
+            return f"died of signal {report['signal']}"
+        if report["exit_code"] is not None and report["termination_reason"] == "exited":
+            return f"exited with status {report['exit_code']}"
+        return str(report["termination_reason"])
 
     def __repr__(self) -> str:
-        return f"<Result {self.argv[:1]} {self.report['termination_reason']} {self.report['outcome']}>"
+        return f"<Result {self.argv[0]} {self.report['termination_reason']} {self.report['outcome']}>"
 
 
+#: What a limit that stopped a run says, with its window.
 _LIMIT_WORDS = {
-    "idle": "no output for",
-    "first": "no first output within",
-    "ceiling": "reached its ceiling of",
-    "timeout": "took longer than",
-    "call": "a call took longer than",
+    "idle": "no output for {}",
+    "first": "no first output within {}",
+    "stall": "no successful call for {}",
+    "call": "a call took longer than {}",
+    "ceiling": "reached its ceiling of {}",
+    "timeout": "took longer than {}",
+    "ask": "a question waited longer than {} for its answer",
+    "linger": "stayed for {} after its result",
+    "effect": "changed nothing for {}",
 }
-
-
-def _window(limit: "Mapping[str, Any]") -> str:
-    return format_duration(limit["window_ms"])

@@ -15,7 +15,8 @@ import helpers
 from folders import verb
 from longwatch.cli import logs
 from longwatch.cli.logs import Cleaner
-from longwatch.posix.identity import identity
+from longwatch.posix.identity import Identity, identity
+from longwatch.store.queries import live_runs
 
 Capture = pytest.CaptureFixture[str]
 
@@ -205,3 +206,17 @@ def test_following_what_is_over(state: Path, capsys: Capture, tmp_path: Path) ->
     log.unlink()
     said = verb(capsys, "logs", "-f", "build")
     assert (said.code, said.err) == (1, f"longwatch: {log}: No such file or directory\n")
+
+
+def test_a_log_that_vanishes_is_followed_to_its_end(state: Path, tmp_path: Path) -> None:
+    """A followed file that somebody removes is read to its end, and that is all."""
+    log = tmp_path / "x.log"
+    log.write_text("one\n")
+    folders.make(
+        state, log=str(log), supervisor=Identity(os.getpid(), 1, "another boot"), host="elsewhere"
+    ).close()
+    (folder,) = live_runs(str(state))
+    chunks = logs._follow(folder, str(log), 9)
+    assert next(chunks) == b"one\n"
+    log.unlink()
+    assert list(chunks) == []

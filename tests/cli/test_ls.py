@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import folders
 import helpers
 from folders import verb
-from longwatch.cli import ls, render
+from longwatch.cli import render
 from longwatch.paths import new_run_id
 from longwatch.posix.clocks import ALIVE, LAST, LOOKED, PROGRESS, SOURCE_ALIVE, STOPPING
 from longwatch.posix.identity import identity
@@ -163,7 +164,7 @@ def test_watching_shows_it_anew(state: Path, capsys: Capture, monkeypatch: pytes
         if len(pauses) == 3:
             raise BrokenPipeError
 
-    monkeypatch.setattr(ls.time, "sleep", pause)
+    monkeypatch.setattr(time, "sleep", pause)
     said = verb(capsys, "ls", "--watch", "--json")
     assert [len(json.loads(line)["runs"]) for line in said.out.splitlines()] == [1, 1, 1]
     assert pauses == [1.0] * 3

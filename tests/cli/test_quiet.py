@@ -30,8 +30,8 @@ def test_a_wish_is_left_in_the_run_folder(state: Path) -> None:
     done = ask("40m", "--", "sh", "-c", script, "sh", run.channel_path, run="outer-abcdef/" + run.run)
     assert (done.code, done.out, done.err) == (7, "out\n", "err\n")
     begun, over = run.channel()
-    assert begun == {"op": "quiet", "span_ms": 2_400_000, "token": begun["token"]}
-    assert over == {"op": "quiet_end", "token": begun["token"]}
+    assert begun == {"op": "quiet", "span_ms": 2_400_000, "token": begun["token"], "at_ms": begun["at_ms"]}
+    assert over == {"op": "quiet_end", "token": begun["token"], "at_ms": over["at_ms"]}
 
 
 @pytest.mark.capability("NEW-7")

@@ -171,7 +171,7 @@ def test_waiting_without_a_pidfd(state: Path, capsys: Capture, monkeypatch: pyte
 @pytest.mark.slow
 def test_a_real_run_is_stopped(state: Path) -> None:
     """A command under `longwatch run` ends with its tree, and history says who wanted it."""
-    argv = [helpers.LONGWATCH, "run", "--name", "server", "--", "sh", "-c", "sleep 300 & sleep 300"]
+    argv = [str(helpers.LONGWATCH), "run", "--name", "server", "--", "sh", "-c", "sleep 300 & sleep 300"]
     with helpers.ending(subprocess.Popen(argv)) as run:
         helpers.wait_until(lambda: live_runs(str(state)))
         done = helpers.run_cli("stop", "server")

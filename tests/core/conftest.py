@@ -1,14 +1,15 @@
 """What holds for tests of decisions: no process, no file, no clock, and random scripts that are the same everywhere."""
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "core",
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=300,
+    max_examples=60,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("core")

@@ -45,7 +45,9 @@ def stopped_by_timeout(grace: int = GRACE, **more: bool) -> Playbook:
     """Return a script that has come as far as the first signal, at 10 s, because the time was over."""
     book = script(Spec({"timeout": LimitSpec(10 * S)}, held=("output",), grace=grace, **more))  # type: ignore[arg-type]
     book.expect(10 * S, like(LimitFired, limit="timeout"), like(Notify), CapturePostMortem("timeout"))
-    return book.tell(10 * S, o.Prepared()).expect(10 * S, StopBegan(10 * S, "timeout", TERM), SignalTree(TERM))
+    return book.tell(10 * S, o.Prepared()).expect(
+        10 * S, StopBegan(10 * S, "timeout", TERM), SignalTree(TERM)
+    )
 
 
 # By itself
@@ -71,7 +73,8 @@ def test_the_cause_of_an_end_of_its_own(exited: o.Exited, reason: str) -> None:
 @pytest.mark.capability("CAP-61")
 def test_an_exit_just_before_the_limit_is_an_exit() -> None:
     """A program that ends by itself before the first signal has exited, even after the limit fired; one that another's
-    signal ended was signalled."""
+    signal ended was signalled.
+    """
     for exited, reason in ((o.Exited(0), "exited"), (o.Exited(signal=KILL), "signaled")):
         for at in (10 * S - 1, 10 * S + 1):
             watch = Watch(Spec({"timeout": LimitSpec(10 * S)}, held=("output",)), 0)
@@ -166,7 +169,9 @@ def test_in_a_stop_leftovers_are_part_of_the_tree() -> None:
     book.tell(11 * S, o.LeftoversFound(("7 sleep",)))
     book.tell(11 * S, o.Drained())
     book.expect(20 * S, KillSent(20 * S), SignalTree(KILL))
-    book.tell(20 * S, o.TreeGone()).expect(20 * S, RunEnded(20 * S, "timeout", None, TERM, limit="timeout")).play()
+    book.tell(20 * S, o.TreeGone()).expect(
+        20 * S, RunEnded(20 * S, "timeout", None, TERM, limit="timeout")
+    ).play()
 
 
 # Stops
@@ -267,10 +272,14 @@ def test_a_request_during_a_limits_grace_shortens_it() -> None:
     book.expect(17 * S, KillSent(17 * S), SignalTree(KILL))
     book.tell(17 * S, o.Exited(signal=KILL)).expect(17 * S, like(LeaderExited), SweepTree())
     book.tell(17 * S, o.Drained())
-    book.tell(17 * S, o.TreeGone()).expect(17 * S, RunEnded(17 * S, "timeout", None, KILL, limit="timeout")).play()
+    book.tell(17 * S, o.TreeGone()).expect(
+        17 * S, RunEnded(17 * S, "timeout", None, KILL, limit="timeout")
+    ).play()
     book = stopped_by_timeout(grace=60 * S)
     book.tell(12 * S, o.StopRequested("interrupted"))
-    book.tell(13 * S, o.StopRequested("interrupted")).expect(13 * S, KillSent(13 * S), SignalTree(KILL)).play()
+    book.tell(13 * S, o.StopRequested("interrupted")).expect(
+        13 * S, KillSent(13 * S), SignalTree(KILL)
+    ).play()
 
 
 def test_a_request_never_lengthens_a_grace() -> None:
@@ -341,10 +350,19 @@ def test_a_lapse_does_not_cut_last_words() -> None:
 def test_nothing_is_said_after_the_end() -> None:
     """News that come after the end of the run are dropped, late exits of the unkillable among them."""
     book = script()
-    book.tell(0, o.StopRequested("cancelled", "explicit", grace=0)).expect(0, like(StopBegan), SignalTree(TERM))
+    book.tell(0, o.StopRequested("cancelled", "explicit", grace=0)).expect(
+        0, like(StopBegan), SignalTree(TERM)
+    )
     book.expect(0, KillSent(0), SignalTree(KILL))
     book.expect(2 * S, TreeUnkillable(2 * S), like(Notify), AbandonPipes(), like(RunEnded))
-    late = (o.Exited(0), o.Drained(), o.TreeGone(), o.Paused(HOUR), o.CallBegan("1"), o.ProgressSeen("output"))
+    late = (
+        o.Exited(0),
+        o.Drained(),
+        o.TreeGone(),
+        o.Paused(HOUR),
+        o.CallBegan("1"),
+        o.ProgressSeen("output"),
+    )
     book.tell(3 * S, *late, o.StopRequested("interrupted"), o.SpawnFailed("?"), o.LeftoversFound(("7",)))
     book.until(HOUR).play()
 

@@ -195,7 +195,9 @@ def test_quiet_without_an_idle_limit() -> None:
 
 def test_no_allowance_no_quiet() -> None:
     """`--allow-quiet 0` takes the verb away."""
-    book = Playbook(Spec({"idle": LimitSpec(5 * SECOND)}, held=("output",), allow_quiet=0), ignore=(LimitNoted,))
+    book = Playbook(
+        Spec({"idle": LimitSpec(5 * SECOND)}, held=("output",), allow_quiet=0), ignore=(LimitNoted,)
+    )
     book.tell(1 * SECOND, o.QuietBegan(1 * HOUR))
     book.expect(5 * SECOND, like(LimitFired, limit="idle"), like(Notify), CapturePostMortem("idle")).play()
 
@@ -254,13 +256,19 @@ def test_a_lost_source_is_unknown_until_found() -> None:
     """While a source cannot be read its silence means nothing; found again it counts anew."""
     spec = Spec({"idle": LimitSpec(5 * SECOND)}, sampled=("file:log",))
     book = Playbook(spec, ignore=(LimitNoted,))
-    book.tell(1 * SECOND, o.SourceFound("file:log")).expect(1 * SECOND, SourceChanged(1 * SECOND, "file:log", "found"))
+    book.tell(1 * SECOND, o.SourceFound("file:log")).expect(
+        1 * SECOND, SourceChanged(1 * SECOND, "file:log", "found")
+    )
     book.tell(2 * SECOND, o.SourceFound("file:log"), o.SourceFound("other"))
-    book.tell(3 * SECOND, o.SourceLost("file:log")).expect(3 * SECOND, SourceChanged(3 * SECOND, "file:log", "lost"))
+    book.tell(3 * SECOND, o.SourceLost("file:log")).expect(
+        3 * SECOND, SourceChanged(3 * SECOND, "file:log", "lost")
+    )
     book.tell(4 * SECOND, o.SourceLost("file:log"))
     book.tell(60 * SECOND, o.SourceFound("file:log"))
     book.expect(60 * SECOND, SourceChanged(60 * SECOND, "file:log", "found"))
-    book.expect(65 * SECOND, like(LimitFired, limit="idle", since=60 * SECOND), like(Notify), like(CapturePostMortem))
+    book.expect(
+        65 * SECOND, like(LimitFired, limit="idle", since=60 * SECOND), like(Notify), like(CapturePostMortem)
+    )
     book.play()
 
 

@@ -102,7 +102,9 @@ def test_evidence_is_read_again_before_the_first_signal() -> None:
     again = fired(34 * SECOND, STOP, 24 * SECOND, "output")
     book.expect(34 * SECOND, *again, Nudged(34 * SECOND, "idle"), Nudge("go on"))
     book.expect(44 * SECOND, CapturePostMortem("idle"))
-    book.tell(45 * SECOND, o.Prepared()).expect(45 * SECOND, StopBegan(45 * SECOND, "idle", 15), SignalTree(15))
+    book.tell(45 * SECOND, o.Prepared()).expect(
+        45 * SECOND, StopBegan(45 * SECOND, "idle", 15), SignalTree(15)
+    )
     book.play()
 
 
@@ -145,7 +147,9 @@ def test_the_end_of_the_call_calls_its_stop_off() -> None:
     book.tell(0, o.CallBegan("1", "Bash"))
     book.expect(10 * SECOND, like(LimitFired, subject="Bash"), like(Notify), CapturePostMortem("call"))
     book.tell(11 * SECOND, o.CallEnded("1"))
-    book.tell(12 * SECOND, o.Prepared()).expect(12 * SECOND, StopAverted(12 * SECOND, "call", "progress")).play()
+    book.tell(12 * SECOND, o.Prepared()).expect(
+        12 * SECOND, StopAverted(12 * SECOND, "call", "progress")
+    ).play()
 
 
 def test_a_pause_told_during_the_post_mortem_moves_the_ceiling() -> None:
@@ -153,14 +157,18 @@ def test_a_pause_told_during_the_post_mortem_moves_the_ceiling() -> None:
     book = Playbook(Spec({"ceiling": LimitSpec(W)}, held=("output",)), ignore=(*HOLDS, LimitNoted))
     book.expect(10 * SECOND, like(LimitFired, limit="ceiling"), like(Notify), CapturePostMortem("ceiling"))
     book.tell(11 * SECOND, o.Paused(HOUR))
-    book.tell(12 * SECOND, o.Prepared()).expect(12 * SECOND, StopAverted(12 * SECOND, "ceiling", "held")).play()
+    book.tell(12 * SECOND, o.Prepared()).expect(
+        12 * SECOND, StopAverted(12 * SECOND, "ceiling", "held")
+    ).play()
 
 
 def test_exit_before_the_first_signal_is_not_ours() -> None:
     """A program that ends while its post-mortem is taken was not stopped by us, and the report will not say so."""
     book = Playbook(idle(), ignore=(LimitNoted,))
     book.expect(10 * SECOND, *fired(10 * SECOND), CapturePostMortem("idle"))
-    book.tell(11 * SECOND, o.Exited(0)).expect(11 * SECOND, StopAverted(11 * SECOND, "idle", "exited"), like(Record))
+    book.tell(11 * SECOND, o.Exited(0)).expect(
+        11 * SECOND, StopAverted(11 * SECOND, "idle", "exited"), like(Record)
+    )
     book.tell(11 * SECOND, o.Prepared())
     book.tell(11 * SECOND, o.Drained()).expect(11 * SECOND, SweepTree())
     book.tell(12 * SECOND, o.TreeGone()).expect(12 * SECOND, RunEnded(12 * SECOND, "exited", 0)).play()
@@ -243,4 +251,6 @@ def test_a_notice_stands_beside_a_stop() -> None:
     spec = idle(NOTIFY, ceiling=LimitSpec(W))
     book = Playbook(spec, ignore=(LimitNoted,))
     book.expect(10 * SECOND, *fired(10 * SECOND, NOTIFY))
-    book.expect(10 * SECOND, like(LimitFired, limit="ceiling"), like(Notify), CapturePostMortem("ceiling")).play()
+    book.expect(
+        10 * SECOND, like(LimitFired, limit="ceiling"), like(Notify), CapturePostMortem("ceiling")
+    ).play()

@@ -141,7 +141,16 @@ def test_the_table_is_complete() -> None:
     assert tuple(COLUMNS) == NAMES == tuple(rule.name for rule in RULES)
     assert [ORDER[name] for name in NAMES] == list(range(len(NAMES)))
     assert {row[:25].strip() for row in ROWS} == set(EVENTS)
-    ends = {o.Prepared, o.Vetoed, o.StopRequested, o.SpawnFailed, o.Exited, o.Drained, o.LeftoversFound, o.TreeGone}
+    ends = {
+        o.Prepared,
+        o.Vetoed,
+        o.StopRequested,
+        o.SpawnFailed,
+        o.Exited,
+        o.Drained,
+        o.LeftoversFound,
+        o.TreeGone,
+    }
     told = {type(observation) for observation in EVENTS.values()} | ends | {o.SourceFound}
     assert told == set(o.Observation.__subclasses__())
 
@@ -229,7 +238,9 @@ def test_each_call_has_its_own_clock() -> None:
     book.watch.observe(o.CallBegan("a", "Bash"), 0)
     book.watch.observe(o.CallBegan("b", "Read"), 0)
     book.tell(6 * SECOND, o.CallProgressed("a"))
-    book.expect(10 * SECOND, like(LimitFired, limit="call", subject="Read"), like(Notify), CapturePostMortem("call"))
+    book.expect(
+        10 * SECOND, like(LimitFired, limit="call", subject="Read"), like(Notify), CapturePostMortem("call")
+    )
     book.play()
 
 
@@ -259,7 +270,9 @@ def test_call_budgets_without_a_common_one() -> None:
     assert watch.snapshot(0)["limits"] == {"call": 5 * SECOND}
 
 
-@pytest.mark.parametrize(("pause", "restarted"), [(59 * SECOND, False), (60 * SECOND, False), (61 * SECOND, True)])
+@pytest.mark.parametrize(
+    ("pause", "restarted"), [(59 * SECOND, False), (60 * SECOND, False), (61 * SECOND, True)]
+)
 def test_the_end_of_a_long_pause_restarts_stall(pause: int, restarted: bool) -> None:
     """A pause longer than the window gives `stall` a fresh one when it ends by itself; a shorter one only holds it."""
     watch = Watch(Spec({"stall": LimitSpec(WINDOW)}, held=("output",)), 0)

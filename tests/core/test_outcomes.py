@@ -34,7 +34,13 @@ ROWS = [
 
 @pytest.mark.parametrize(("reason", "code", "signal", "ok", "word", "verdict", "status"), ROWS)
 def test_row(
-    reason: str, code: int | None, signal: int | None, ok: bool | None, word: str, verdict: str | None, status: int
+    reason: str,
+    code: int | None,
+    signal: int | None,
+    ok: bool | None,
+    word: str,
+    verdict: str | None,
+    status: int,
 ) -> None:
     """Outcome, verdict and exit status of every reason are the table's."""
     assert outcome(reason, code, result_ok=ok) == (word, verdict)

@@ -124,7 +124,9 @@ def test_the_incident() -> None:
     book.tell(1 * MINUTE, o.Paused(113 * MINUTE))
     book.tell(1 * MINUTE + parked, o.Resumed())
     book.expect(45 * MINUTE, ExtensionGranted(45 * MINUTE, "ceiling", parked, parked, GUARD - parked))
-    book.expect(45 * MINUTE + parked, like(LimitFired, limit="ceiling"), like(Notify), CapturePostMortem("ceiling"))
+    book.expect(
+        45 * MINUTE + parked, like(LimitFired, limit="ceiling"), like(Notify), CapturePostMortem("ceiling")
+    )
     book.play()
 
 

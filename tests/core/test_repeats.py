@@ -26,7 +26,11 @@ def suspicions(marks: list[str], detector: Detector | None = None) -> list[tuple
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1}, True),  # order of keys, at every depth
+        (
+            {"a": 1, "b": {"c": 2, "d": 3}},
+            {"b": {"d": 3, "c": 2}, "a": 1},
+            True,
+        ),  # order of keys, at every depth
         ([1, 2], [2, 1], False),  # order of lists counts
         ([1, 2], (1, 2), True),
         ({"a": None}, {}, False),
@@ -69,7 +73,8 @@ def test_an_interleaved_loop_is_found() -> None:
     [
         [A] * 4,  # not enough
         [fingerprint("Bash", {"n": n}) for n in range(30)],  # all different
-        ([A] * 4 + [fingerprint("Read", {"n": n}) for n in range(17)]) * 1 + [A],  # the first ones have aged out
+        ([A] * 4 + [fingerprint("Read", {"n": n}) for n in range(17)]) * 1
+        + [A],  # the first ones have aged out
         [fingerprint("Bash", {"cmd": "date"}, n) for n in range(30)],  # polling
     ],
 )
@@ -97,7 +102,15 @@ def test_the_latch_closes_at_eight_in_a_row() -> None:
 def test_another_call_opens_the_latch() -> None:
     """The count is of calls in a row: any other call starts it anew, and so does a user's message."""
     latch = Latch(3)
-    assert [latch.saw(mark) for mark in (A, A, B, A, A, A, B)] == [False, False, False, False, False, True, False]
+    assert [latch.saw(mark) for mark in (A, A, B, A, A, A, B)] == [
+        False,
+        False,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     latch = Latch(2)
     latch.saw(A)
     latch.reset()

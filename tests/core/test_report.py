@@ -128,7 +128,11 @@ def test_what_was_handed_in_is_handed_on() -> None:
     )  # fmt: skip
     assert made["outcome"] == "success"
     assert (made["survivors"], made["proof"], made["resume"]) == (["7 sleep"], "subreaper", "x --resume 1")
-    assert (made["notes"], made["post_mortem"], made["pauses"]) == (["a note"], {"diagnosis": "waits"}, {"parked_ms": 5})
+    assert (made["notes"], made["post_mortem"], made["pauses"]) == (
+        ["a note"],
+        {"diagnosis": "waits"},
+        {"parked_ms": 5},
+    )
 
 
 def test_signals_by_name() -> None:

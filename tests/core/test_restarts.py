@@ -30,7 +30,9 @@ from longwatch.core.spec import HOUR, MINUTE, SECOND
 FAILURES = {"failed", "timed_out", "unknown"}
 
 
-def lives(policy: str, spans: list[int], outcome: str = "failed", pause: int = 0, **more: bool) -> list[Decision]:
+def lives(
+    policy: str, spans: list[int], outcome: str = "failed", pause: int = 0, **more: bool
+) -> list[Decision]:
     """Return the decisions after each of a row of lives, as far as it goes on."""
     now, history, made = 0, History(), []
     for span in spans:

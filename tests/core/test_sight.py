@@ -87,7 +87,9 @@ def test_each_source_by_itself() -> None:
 
 def test_the_newest_source_counts() -> None:
     """Of several sources the newest is what a limit goes by, and what its firing names."""
-    watch = Watch(Spec({"idle": LimitSpec(10 * SECOND, NOTIFY)}, held=("stdout", "stderr"), sampled=("file:log",)), 0)
+    watch = Watch(
+        Spec({"idle": LimitSpec(10 * SECOND, NOTIFY)}, held=("stdout", "stderr"), sampled=("file:log",)), 0
+    )
     watch.observe(o.ProgressSeen("stdout"), 1 * SECOND)
     watch.observe(o.ProgressSeen("file:log"), 2 * SECOND)
     (fired,) = [c.fact for c in watch.advance(HOUR) if isinstance(c, Notify)]

@@ -37,7 +37,8 @@ def test_a_deadline_fires_at_the_deadline() -> None:
 
 def test_at_the_same_millisecond_the_deadline_comes_first() -> None:
     """Progress at the very millisecond of the deadline comes too late to keep the limit from firing, but not from
-    stopping."""
+    stopping.
+    """
     book = Playbook(idle(), ignore=QUIETLY)
     book.expect(10 * S, like(LimitFired), like(Notify), CapturePostMortem("idle"))
     book.tell(10 * S, o.ProgressSeen("output"))
@@ -80,7 +81,8 @@ def test_no_clock_kills_what_keeps_printing(seconds: int) -> None:
 @pytest.mark.fault("B2")
 def test_retries_keep_alive_but_are_no_progress() -> None:
     """A program that emits nothing but retries is found at its window plus the delays that were announced, no later:
-    they move the alive clock, never the progress clock."""
+    they move the alive clock, never the progress clock.
+    """
     watch = Watch(Spec({"idle": LimitSpec(10 * S)}, held=("output",), sampled=("transcript",)), 0)
     for second in range(1, 10):
         assert decided(watch.observe(o.AliveSeen("transcript"), second * S)) == []
@@ -125,7 +127,8 @@ def test_one_late_file_is_no_proof_while_better_evidence_moves() -> None:
 
 def test_a_lapse_gives_silence_its_watched_length() -> None:
     """Five windows of sleep are no silence: the limit fires when it has watched a whole window, and says how long
-    nobody did."""
+    nobody did.
+    """
     book = Playbook(idle(timeout=LimitSpec(HOUR)), ignore=(LimitNoted,))
     book.tell(4 * S, o.Lapsed(50 * S)).expect(4 * S, Lapse(4 * S, 50 * S))
     book.expect(60 * S, like(LimitFired, limit="idle"), like(Notify), CapturePostMortem("idle")).play()
@@ -152,9 +155,7 @@ def test_a_lapse_does_not_lengthen_a_pause() -> None:
     watch = Watch(Spec({"stall": LimitSpec(60 * S)}, held=("output",)), 0)
     watch.observe(o.Paused(1 * S), 30 * S)
     watch.observe(o.Lapsed(HOUR), 40 * S)
-    watch.advance(HOUR + 61 * S)
-    assert watch.snapshot(HOUR + 61 * S)["holds"] == []
-    assert [c.fact.at for c in watch.advance(2 * HOUR) if isinstance(c, Notify)] in ([], [HOUR + 61 * S])
+    assert [c.fact.at for c in watch.advance(2 * HOUR) if isinstance(c, Notify)] == [HOUR + 61 * S]
 
 
 def test_a_lapse_is_not_charged_to_a_quiet() -> None:
@@ -202,7 +203,8 @@ def test_soft_arms_idle(last_progress: int, stopped_at: int) -> None:
 
 def test_told_at_once_or_when_due() -> None:
     """Progress may be kept back while a clock runs that it would only move; where it would open an episode or end a
-    hold that no deadline awaits, the watch asks for it at once."""
+    hold that no deadline awaits, the watch asks for it at once.
+    """
     watch = Watch(idle(action=NOTIFY), 0)
     assert not watch.eager
     watch.advance(10 * S)
@@ -238,7 +240,11 @@ def test_a_fired_limit_that_progress_does_not_restart_asks_for_nothing() -> None
 
 def test_snapshot_shows_what_is_left() -> None:
     """Of each limit what is left; nothing while it is held or has acted; of several calls the nearest."""
-    limits = {"idle": LimitSpec(10 * S), "call": LimitSpec(HOUR, budgets={"Read": MINUTE}), "soft": LimitSpec(5 * S)}
+    limits = {
+        "idle": LimitSpec(10 * S),
+        "call": LimitSpec(HOUR, budgets={"Read": MINUTE}),
+        "soft": LimitSpec(5 * S),
+    }
     watch = Watch(Spec(limits, held=("output",)), 0)
     watch.observe(o.CallBegan("1", "Read"), 1 * S)
     watch.observe(o.CallBegan("2", "Bash"), 2 * S)

@@ -62,9 +62,11 @@ def model(scenario: str) -> Iterator[dict[str, str | None]]:
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
         own = {name: None for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE"))}
-        yield {**own, **{k: Template(v).substitute(url=url) for k, v in CLAUDE["env"].items()}, **PATIENT}
-        server.shutdown()
-        thread.join()
+        try:
+            yield {**own, **{k: Template(v).substitute(url=url) for k, v in CLAUDE["env"].items()}, **PATIENT}
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def notices(text: str) -> list[str]:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 
-import helpers
 import pytest
 
-from longwatch.posix import gears, pump as pump_module
+import helpers
+from longwatch.posix import gears
+from longwatch.posix import pump as pump_module
 from longwatch.posix.judge import LineJudge
 from longwatch.posix.pump import ALIVE, BYTES, COUNT, LAST, Pump
 from longwatch.posix.reactor import Reactor, now
@@ -350,7 +351,10 @@ class TestBlockedReader:
     def test_the_other_stream_is_not_held_up(self, reactor):
         """While one reader is stuck the other stream flows."""
         one, two, stuck, free = Source(), Source(), Target(), Target()
-        first, second = Pump(reactor, one.fd, Sink(stuck.write_fd)), Pump(reactor, two.fd, Sink(free.write_fd))
+        first, second = (
+            Pump(reactor, one.fd, Sink(stuck.write_fd)),
+            Pump(reactor, two.fd, Sink(free.write_fd)),
+        )
         thread = one.feed(bytes(4 * MIB))
         while first.blocked_since is None:
             reactor.poll(1000)
@@ -523,7 +527,9 @@ def test_taps_see_every_chunk(reactor):
 def test_before_write(reactor):
     """What must happen before anything is drawn happens before, and only if something is drawn."""
     source, target = Source(), Target()
-    pump = Pump(reactor, source.fd, Sink(target.write_fd), before_write=lambda: os.write(target.write_fd, b"<"))
+    pump = Pump(
+        reactor, source.fd, Sink(target.write_fd), before_write=lambda: os.write(target.write_fd, b"<")
+    )
     source.write(b"a")
     reactor.poll(1000)
     assert os.read(target.fd, 10) == b"<a"
@@ -651,7 +657,11 @@ after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(pumps[0].bytes, after - before, file=sys.stderr)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", script],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     count, grown = map(int, done.stderr.split())
     assert count == 300_000_000

@@ -96,7 +96,7 @@ def test_removed_in_the_same_round(reactor):
 
 
 def test_regular_file_is_always_ready(reactor, tmp_path):
-    """epoll refuses regular files; they count as ready, and removing one makes poll wait again."""
+    """Epoll refuses regular files; they count as ready, and removing one makes poll wait again."""
     path = tmp_path / "file"
     path.write_bytes(b"abc")
     fd = os.open(path, os.O_RDONLY)

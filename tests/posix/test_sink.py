@@ -6,9 +6,9 @@ import select
 import socket
 import sys
 
-import helpers
 import pytest
 
+import helpers
 from longwatch.posix import sink as sink_module
 from longwatch.posix.capture import Capture, text
 from longwatch.posix.sink import Log, Sink
@@ -287,6 +287,8 @@ def test_nothing_heavy_is_loaded():
     done = helpers.run_command([sys.executable, "-I", "-c", code], measured=False)
     loaded = set(done.out.split())
     barred = "re enum typing functools contextlib collections dataclasses subprocess json signal argparse"
-    barred += " pathlib logging asyncio threading shutil tempfile socket ctypes selectors __future__ struct types"
+    barred += (
+        " pathlib logging asyncio threading shutil tempfile socket ctypes selectors __future__ struct types"
+    )
     # Our own neighbours may still load these.
     assert loaded.isdisjoint(set(barred.split()) - {"__future__"}), done.err

@@ -149,7 +149,8 @@ def test_no_descriptor_leaks_into_the_child():
 @pytest.mark.capability("NEW-19")
 def test_dispositions_and_mask():
     """From a parent that ignores CHLD, PIPE, HUP and INT and blocks TERM: the code is known, HUP and INT stay
-    ignored, the rest is reset, and nothing is blocked."""
+    ignored, the rest is reset, and nothing is blocked.
+    """
     script = (
         "import signal\n"
         "from longwatch.posix.reactor import Reactor\n"
@@ -423,7 +424,9 @@ def test_pty_is_the_controlling_terminal():
 
 def test_pty_with_null_stdin():
     """On a PTY stdin can be null all the same."""
-    assert run(["sh", "-c", "cat; test -t 0 || echo no tty; tty <&1"], output=PTY, stdin=NULL)[1].startswith(b"no tty")
+    assert run(["sh", "-c", "cat; test -t 0 || echo no tty; tty <&1"], output=PTY, stdin=NULL)[1].startswith(
+        b"no tty"
+    )
 
 
 def test_pty_copies_settings():

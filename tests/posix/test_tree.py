@@ -192,7 +192,7 @@ def test_the_group_is_found_after_its_leader_has_gone() -> None:
 @pytest.mark.fault("H1")
 def test_a_session_once_seen_empty_is_never_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the run's session was over, a later session with the same number belongs to a stranger."""
-    with running("exit 0", 0, mark=None) as leader, running("sleep 60", mark=None) as stranger:
+    with running("exit 0", 0, mark=None) as leader, running("exec sleep 60", mark=None) as stranger:
         over, unaware = tree_of(leader), tree_of(leader)
         leader.wait()
         assert over.pids() == []

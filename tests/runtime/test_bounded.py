@@ -90,7 +90,9 @@ def test_environment_and_folder_are_the_callers(loop: Loop, tmp_path: Any) -> No
 def test_the_limit_ends_a_command(loop: Loop) -> None:
     """At its limit the command is told to end; no code is told, and what it still says is."""
     started = time.monotonic()
-    assert loop.run("trap 'echo bye; exit' TERM; while :; do sleep 0.01; done", 200) == (None, "bye\n")
+    code, text = loop.run("trap 'echo bye; exit' TERM; while :; do sleep 0.01; done", 200)
+    assert code is None
+    assert text.endswith("bye\n")
     assert time.monotonic() - started < 5
 
 
@@ -107,7 +109,7 @@ def test_a_command_that_ignores_term_is_killed_with_its_tree(
 
 
 @pytest.mark.parametrize(
-    "leftover", ["sleep 60 &", "(setsid sleep 60 &)", "setsid sh -c 'trap \"\" TERM; sleep 60' &"]
+    "leftover", ["sleep 60 &", "(setsid sleep 60 &);", "setsid sh -c 'trap \"\" TERM; sleep 60' &"]
 )
 def test_a_leftover_that_holds_the_output_delays_nothing(leftover: str, loop: Loop) -> None:
     """The command's end is told at once though something of it still holds its output, and that is ended."""

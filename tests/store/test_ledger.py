@@ -128,7 +128,12 @@ def test_a_newer_line_is_read_after_the_upgrade(state: Path, monkeypatch: pytest
 
 def test_odd_values_are_stored_or_passed_over(state: Path) -> None:
     """Undecodable names are stored, values that no run can have make a bad line; nothing breaks the reader."""
-    odd = [{"attempt": 1 << 70}, {"started_at": "yesterday"}, {"started_at": "2026-01-01"}, {"run": ""}]
+    odd: list[dict[str, Any]] = [
+        {"attempt": 1 << 70},
+        {"started_at": "yesterday"},
+        {"started_at": "2026-01-01"},
+        {"run": ""},
+    ]
     put(state, b"".join(line(**{"run": "x-000000", **changes}) for changes in odd))
     put(state, b"[" * 100_000 + b"\n")
     put(state, line("y-000000", name="caf\udce9", duration_ms=1 << 80, outcome=None))
@@ -243,7 +248,7 @@ def test_two_that_find_the_damage_move_it_once(state: Path) -> None:
 
 def test_an_older_broken_file_is_never_overwritten(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two damages within a second get names of their own."""
-    monkeypatch.setattr(ledger.time, "strftime", lambda *_: ".broken-X")
+    monkeypatch.setattr(time, "strftime", lambda *_: ".broken-X")
     for content in ("one", "two"):
         state.mkdir(parents=True, exist_ok=True)
         (state / "ledger.sqlite3").write_text(content * 1000)
@@ -296,6 +301,48 @@ def test_a_busy_ledger_says_so(state: Path, monkeypatch: pytest.MonkeyPatch) -> 
         opened.ingest()
     holder.close()
     assert stored(state)[0] == ["a-000000"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(sqlite3.SQLITE_BUSY, None), (sqlite3.SQLITE_FULL, "read, not kept")]
+)
+def test_a_ledger_that_cannot_be_opened(
+    state: Path, monkeypatch: pytest.MonkeyPatch, code: int, said: str | None
+) -> None:
+    """Busy at opening is refused with one line; on a full or read-only disk a copy of what is there answers."""
+    put(state, line("a-000000"))
+    stored(state)
+    put(state, line("b-000000"))
+    prepare = Ledger._prepare
+
+    def refuse(self: Ledger, db: sqlite3.Connection) -> None:
+        if db.execute("PRAGMA database_list").fetchone()[2]:
+            error = sqlite3.OperationalError("refused")
+            error.sqlite_errorcode = code
+            raise error
+        prepare(self, db)
+
+    monkeypatch.setattr(Ledger, "_prepare", refuse)
+    if said is None:
+        with pytest.raises(StoreError, match="is busy; try again"):
+            Ledger(str(state))
+    else:
+        runs, notes = stored(state)
+        assert runs == ["a-000000", "b-000000"]
+        assert said in notes[0]
+
+
+def test_what_cannot_be_mended_is_one_line(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that fails for another reason than damage, and damage that comes back, are StoreErrors."""
+    with Ledger(str(state)) as opened:
+        with pytest.raises(StoreError, match="no such table"):
+            opened.rows("SELECT * FROM nowhere")
+
+        def rot() -> None:
+            raise ledger._DamagedError("rot")
+
+        with pytest.raises(StoreError, match="rot"):
+            opened._guarded(rot)
 
 
 def test_readers_at_once_agree(state: Path) -> None:

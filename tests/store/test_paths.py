@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import folders
 import helpers
 from longwatch import paths
 from longwatch.errors import StoreError
+from longwatch.posix.supervisor import lives, supervisor_of
 
 
 def test_folders_follow_xdg() -> None:
@@ -31,7 +33,7 @@ def test_folders_follow_xdg() -> None:
 
 def test_macos_asks_platformdirs(monkeypatch: pytest.MonkeyPatch) -> None:
     """On macOS the folders are the system's own, unless XDG names them."""
-    monkeypatch.setattr(paths.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     assert os.path.isabs(paths.config({}))
     assert paths.config({"XDG_CONFIG_HOME": "/c"}) == "/c/longwatch"
 
@@ -123,9 +125,9 @@ def test_a_reused_pid_is_nobody() -> None:
     with helpers.ending(folders.sleeper()) as process:
         own = folders.me()
         about = {"pid": process.pid, "start": own.start, "boot": own.boot, "host": os.uname().nodename}
-        assert not paths.lives(about)
-        assert paths.lives({**about, "pid": own.pid})
-        assert not paths.lives({**about, "pid": own.pid, "boot": "another"})
-        assert paths.lives({**about, "host": "elsewhere"})
-        assert paths.supervisor_of({**about, "pid": "1"}) is None
-        assert not paths.lives({"host": os.uname().nodename})
+        assert not lives(about)
+        assert lives({**about, "pid": own.pid})
+        assert not lives({**about, "pid": own.pid, "boot": "another"})
+        assert lives({**about, "host": "elsewhere"})
+        assert supervisor_of({**about, "pid": "1"}) is None
+        assert not lives({"host": os.uname().nodename})

@@ -1,12 +1,13 @@
 """The spool: one line a run, always whole, always short enough."""
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import folders
@@ -14,11 +15,14 @@ from longwatch.errors import StoreError
 from longwatch.store import spool
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=400),
-    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=30), inner, max_size=20),
-    max_leaves=60,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.text(max_size=9).map(lambda text: text * 300),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
 )
-KEYS = st.sampled_from((*spool.TRIM_ORDER, *spool.ESSENTIAL[3:], "x", "y")) | st.text(max_size=200)
+KEYS = st.sampled_from((*spool.TRIM_ORDER, *spool.ESSENTIAL[3:], "x", "y" * 200))
 
 
 def lines(state: Path) -> list[dict[str, Any]]:
@@ -34,7 +38,8 @@ def test_a_run_is_one_line_of_its_utc_day(state: Path) -> None:
     assert lines(state) == [{"v": 1, "type": "run", "run": "a-000000"}]
 
 
-@given(st.dictionaries(KEYS, JSON, max_size=30), st.integers(0, 40_000))
+@given(st.dictionaries(KEYS, JSON, max_size=12), st.integers(0, 40_000))
+@settings(deadline=None, max_examples=60)
 def test_any_record_fits(record: dict[str, Any], bulk: int) -> None:
     """Whatever a record holds, its line is valid JSON within 16 KiB and still says which run it was."""
     record = {**record, "run": "build-abcdef", "name": "n" * bulk, "diagnosis": "d" * bulk}
@@ -67,7 +72,7 @@ def test_a_limit_survives_the_worst_case() -> None:
 
 def test_summary_leaves_output_out() -> None:
     """The history keeps neither output nor process lines, but the diagnosis and how much was printed."""
-    found = spool.summary(folders.report("build-abcdef"))
+    found: dict[str, Any] = spool.summary(folders.report("build-abcdef"))
     assert found["diagnosis"] == "2314 sort waits for input"
     assert found["stdout"] == {"bytes": 6, "truncated": False, "lost": 0}
     assert "post_mortem" not in found
@@ -88,12 +93,12 @@ def test_a_torn_line_swallows_nothing(state: Path) -> None:
 
 def test_writers_never_mix(state: Path) -> None:
     """Lines that many write at once all arrive whole."""
-    writers = [
-        threading.Thread(
-            target=lambda n=n: [spool.append(str(state), {"run": f"{n}-{i}"}) for i in range(50)]
-        )
-        for n in range(8)
-    ]
+
+    def write(number: int) -> None:
+        for i in range(50):
+            spool.append(str(state), {"run": f"{number}-{i}"})
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -111,6 +116,6 @@ def test_what_cannot_be_written_is_one_line(state: Path) -> None:
 
 def test_a_full_disk_is_said(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the disk takes only a part of the line, the caller is told; readers pass the rest over."""
-    monkeypatch.setattr(spool.os, "write", lambda fd, data: len(data) - 5)
+    monkeypatch.setattr(os, "write", lambda fd, data: len(data) - 5)
     with pytest.raises(StoreError, match="the disk is full"):
         spool.append(str(state), {"run": "a"})

@@ -10,7 +10,8 @@ from longwatch.errors import UsageError
 from longwatch.jsonlean import dumps
 from longwatch.paths import rfc3339
 from longwatch.posix.reactor import now, wall_of
-from longwatch.posix.spawn import SpawnError
+from longwatch.posix.refusal import explain
+from longwatch.posix.spawn import Launch, SpawnError
 from longwatch.store.spool import summary
 
 TYPE_CHECKING = False
@@ -31,6 +32,7 @@ def finish(front: Front, report: "Mapping[str, object]", *, result_ok: bool | No
 
 def not_started(front: Front, error: SpawnError) -> "NoReturn":
     """End a run whose program could not be started; that too is a result."""
+    error = explain(error, Launch(front.argv))
     say(str(error))
     at = now()
     report = build(
@@ -62,10 +64,14 @@ def report_of_blink(front: Front, reason: str) -> dict[str, object]:
 
 def open_report(path: str) -> int:
     """Open the report's file before the run, so that a wrong path is told now; its content comes at the end."""
+    # Non-blocking for this moment, so that a FIFO without a reader is refused instead of waited for.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         raise UsageError(f"--report {path}: cannot be written: {(error.strerror or '').lower()}") from error
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def _write_report(front: Front, report: "Mapping[str, object]") -> None:

@@ -1,14 +1,16 @@
 """The parts of `run` that not every run has: a log, a rule for lines that are no progress, the screen as a source."""
 
-from longwatch.cli.main import Front, say
+from longwatch.cli.main import Front, output_for, say
 from longwatch.errors import UsageError
+from longwatch.options import FLAG, Values
 from longwatch.posix.process import STDOUT
+from longwatch.posix.spawn import PTY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from longwatch.observe.screen import Screen
     from longwatch.posix.judge import LineJudge
-    from longwatch.posix.log import Log
+    from longwatch.posix.sink import Log
 
 
 def prepare(front: Front) -> None:
@@ -22,6 +24,8 @@ def prepare(front: Front) -> None:
         front.log = _open_log(values.log, values.log_max)
     if values.not_progress is not None:
         _judge(values.not_progress)
+    if values.nudge is not None and output_for(values) != PTY:
+        _no_nudge(values)
     if "screen" in values.progress:
         front.screen = _screen(values.pty)
 
@@ -37,12 +41,11 @@ def attach(front: Front) -> None:
 
 
 def _open_log(path: str, limit: int) -> "Log":
-    from longwatch.posix.log import Log  # noqa: PLC0415
+    from longwatch.posix.sink import Log  # noqa: PLC0415
 
     try:
-        return Log(
-            path, limit, on_warning=lambda text: say(f"--log {path}: {text}; the run goes on without it")
-        )
+        # The warning begins with the path.
+        return Log(path, limit, on_warning=lambda text: say(f"--log {text}; the run goes on without it"))
     except OSError as error:
         raise UsageError(f"--log {path}: cannot be written: {(error.strerror or '').lower()}") from error
 
@@ -56,6 +59,15 @@ def _judge(pattern: str) -> "LineJudge":
         raise UsageError(
             f"--not-progress {error}; quote it for the shell, escape what is meant literally"
         ) from error
+
+
+def _no_nudge(values: Values) -> None:
+    """A nudge is typed; without a terminal of the program's own there is nothing to type into."""
+    problem = "nothing to type into: the program's input is not a terminal of its own; add --pty"
+    if values.source("nudge") == FLAG:
+        raise UsageError(f"--nudge: {problem}")
+    say(f"LONGWATCH_NUDGE: {problem}; the nudge is skipped")
+    values.drop("nudge")
 
 
 def _screen(pty: bool | None) -> "Screen":

@@ -12,8 +12,11 @@ from longwatch.store.spool import append
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
     from collections.abc import Mapping
     from typing import NoReturn
+else:
+    import _signal
 
 _TYPED = (2, 3)
 
@@ -22,6 +25,9 @@ def blink(front: Front) -> "NoReturn":
     """End a run that was over before there was anything to watch: with a short history, and as the child did."""
     code, signal = front.process.ended or (None, None)
     reason = "exited" if code is not None else "signaled" if signal is not None else "unknown"
+    for pump in front.process.pumps.values():
+        if pump.sink is not None and pump.sink.failed is not None:
+            say(output_lost(front, pump.sink.failed))
     if front.report_fd is not None or signal is not None:
         from longwatch.cli.ended import finish, report_of_blink  # noqa: PLC0415
 
@@ -61,7 +67,21 @@ def remember(front: Front, record: "Mapping[str, object]") -> None:
     try:
         append(state(), {**record, **more})
     except StoreError as error:
-        say(str(error))
+        not_kept(front, error)
+
+
+def not_kept(front: Front, error: StoreError) -> None:
+    """Say once that our files cannot be written; the run goes on."""
+    if not front.unkept:
+        front.unkept = True
+        say(f"{front.name}: nothing is kept of this run: {error}")
+
+
+def output_lost(front: Front, why: str) -> str:
+    """Return what is said when our own stdout or stderr takes no more."""
+    return (
+        f"{front.name}: its output cannot be written: {why.lower()}; it goes on, and what it writes is lost"
+    )
 
 
 def leave_as(
@@ -75,8 +95,12 @@ def leave_as(
     if deadly is not None:
         leave_by(deadly)
     status = exit_status(reason, code, signal, result_ok=result_ok)
-    # A success whose output did not arrive is none.
-    leave(OURS if status == 0 and any(pump.lost for pump in front.process.pumps.values()) else status)
+    if status == 0 and any(pump.lost for pump in front.process.pumps.values()):
+        # A success whose output did not arrive is none. Who writes into a pipe without a reader dies of it.
+        if front.readerless:
+            leave_by(_signal.SIGPIPE)
+        status = OURS
+    leave(status)
 
 
 def _deadly(front: Front, reason: str, signal: int | None) -> int | None:

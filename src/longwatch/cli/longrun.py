@@ -6,19 +6,21 @@ Composition only: the watch decides, the driver loops, effects act, the voice sp
 import os
 
 from longwatch.cli.ended import finish
-from longwatch.cli.main import ENDING, PASSED_ON, Front, say
+from longwatch.cli.leaving import not_kept, output_lost
+from longwatch.cli.main import ENDING, PASSED_ON, USAGE_ERROR, Front, leave, say
 from longwatch.cli.specs import limits_for_people, spec_of
 from longwatch.cli.voice import Voice
-from longwatch.core.facts import Fact
+from longwatch.core.facts import Fact, StopBegan
 from longwatch.core.observations import StopRequested
 from longwatch.core.watch import Watch
 from longwatch.errors import StoreError
-from longwatch.options import DEFAULT, recorded
+from longwatch.options import recorded
 from longwatch.paths import rfc3339, state
 from longwatch.posix import gears
 from longwatch.posix.files import FileSource
 from longwatch.posix.identity import identity
 from longwatch.posix.postmortem import elsewhere, unbuffered_hint
+from longwatch.posix.process import STDOUT
 from longwatch.posix.reactor import now, wall_of
 from longwatch.posix.tree import Tree
 from longwatch.runtime import guardian
@@ -41,14 +43,34 @@ else:
 #: Killed in its first quarter second a supervisor has not supervised; a fork is dear for what ends before.
 GUARDIAN_AFTER = 250
 STATUS_EVERY = 1_000
+#: The ends for which output that a program keeps back may be to blame.
+_OF_SILENCE = ("idle", "first")
 
 
 def supervise(front: Front) -> "NoReturn":
     """Watch to the end, and end as the run did."""
     gears.offer()
-    run = LongRun(front)
-    block(run.driver)
-    run.end()
+    try:
+        run = LongRun(front)
+        block(run.driver)
+        run.end()
+    except Exception as error:  # noqa: BLE001 - a defect of ours may cost neither the machine nor the terminal
+        give_up(front, error)
+
+
+def give_up(front: Front, error: Exception) -> "NoReturn":
+    """End everything after a defect of our own, and say in one line where it was."""
+    leader = front.process.child.identity
+    if leader is not None:
+        Tree(leader, front.run_id, subreaper=front.subreaper, ignore=set(front.strangers)).kill()
+    if front.terminal is not None:
+        front.terminal.close()
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = "" if place is None else f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})"
+    say(f"{front.name}: stopped by a defect of longwatch, please report it: {error!r}{where}")
+    leave(USAGE_ERROR)
 
 
 class LongRun:
@@ -67,11 +89,11 @@ class LongRun:
         )  # fmt: skip
         self.watch = Watch(spec, process.child.started)
         self.driver = Driver(self.watch, self.effects, front.reactor)
-        named = {name for name in spec.limits if values.source(name) != DEFAULT}
         self.voice = Voice(
-            front.name, front.run_id, self.effects.story, named=named, hidden=front.terminal is not None
-        )
-        self.voice.watch = self.watch
+            front.name, front.run_id, self.effects.story, self.watch,
+            setters={name: values.source(name) for name in spec.limits},
+            hidden=front.terminal is not None, verbose=values.verbose,
+        )  # fmt: skip
         self.guardian: Guardian | None = None
         self.keeping: Keeping | None = None
         self._connect()
@@ -97,6 +119,11 @@ class LongRun:
             pump.before_write = self.voice.clear
             pump.on_broken = self._reader_gone
             pump.on_warning = self._sink_failed
+            # What happened before anybody could be told of it.
+            if pump.sink is not None and pump.sink.broken:
+                self._reader_gone()
+            elif pump.sink is not None and pump.sink.failed is not None:
+                self._sink_failed(pump.sink.failed)
         if self.front.terminal is not None:
             self.effects.type = self.front.terminal.type
 
@@ -105,11 +132,13 @@ class LongRun:
         self.driver.at(started + GUARDIAN_AFTER, self._start_guardian)
         windows = [limit.window for limit in self.watch.spec.limits.values()]
         self.driver.at(started + min(1_000, min(windows, default=2_000) // 2), self._keep)
-        if values.still_running:
+        # What we write into the output of an outer run would be progress there.
+        nested = "LONGWATCH_RUN_ID" in os.environ
+        if values.still_running and not nested:
             self.driver.at(started + values.still_running, self.voice.still_running, values.still_running)
         if self.watch.spec.sampled and values.poll:
             self.driver.at(started + values.poll, lambda now: self.effects.stamps(), values.poll)
-        if os.isatty(2) and self.front.terminal is None:
+        if os.isatty(2) and self.front.terminal is None and not nested:
             self.driver.at(started + STATUS_EVERY, self.voice.status, STATUS_EVERY)
 
     def _hook_environment(self, limit: str) -> dict[str, str]:
@@ -123,16 +152,16 @@ class LongRun:
 
     def _before_stop_notes(self, fact: Fact) -> None:
         """What the post-mortem cannot know: how the program's output reached us, and where else it may work."""
-        if fact.name != "limit_fired":
+        if not isinstance(fact, StopBegan):
             return
-        stdout = self.front.process.pumps.get("stdout")
-        if self.front.terminal is None and stdout is not None and not stdout.bytes:
-            hint = unbuffered_hint(self.front.argv)
-            if hint is not None:
-                self.effects.story.note(hint)
-        other = elsewhere(self.front.argv)
+        story, stdout = self.effects.story, self.front.process.pumps.get(STDOUT)
+        piped = self.front.terminal is None and stdout is not None and not stdout.bytes
+        if piped and fact.reason in _OF_SILENCE and STDOUT in self.watch.spec.held:
+            story.note(unbuffered_hint(self.front.argv))
+        seen = None if story.post_mortem is None else story.post_mortem.elsewhere
+        other = seen or elsewhere(self.front.argv)
         if other is not None:
-            self.effects.story.note(other)
+            story.note(other)
 
     # -- timers
 
@@ -157,7 +186,7 @@ class LongRun:
         try:
             self.keeping = Keeping(state(), described, self.watch, self.effects)
         except StoreError as error:
-            say(str(error))
+            not_kept(front, error)
 
     # -- signals
 
@@ -166,13 +195,19 @@ class LongRun:
         if signum in ENDING:
             self._told_to_end(signum)
         elif signum in PASSED_ON and process.ended is None:
-            os.killpg(process.child.pid, signum)
+            self._pass_on(signum)
         elif signum == _signal.SIGWINCH and self.front.terminal is not None:
             self.front.terminal.resized()
         elif signum == _signal.SIGTSTP:
             self._suspend()
         elif signum == _signal.SIGCONT:
             self.tree.signal(_signal.SIGCONT)
+
+    def _pass_on(self, signum: int) -> None:
+        try:
+            os.killpg(self.front.process.child.pid, signum)
+        except OSError:
+            pass  # it runs as somebody else, or its group is gone
 
     def _told_to_end(self, signum: int) -> None:
         """`stop` leaves its line in the run folder before it sends TERM; without one somebody interrupted us."""
@@ -201,7 +236,8 @@ class LongRun:
         self.driver.tell(StopRequested("interrupted", signal=_signal.SIGTERM))
 
     def _sink_failed(self, why: str) -> None:
-        say(f"{self.front.name}: its output cannot be written: {why.lower()}; the run goes on without it")
+        self.voice.clear()
+        say(output_lost(self.front, why))
 
     # -- the end
 
@@ -218,9 +254,10 @@ class LongRun:
             self.watch, front.process, run=front.run_id, name=front.name, attempt=1,
             started_at=rfc3339(wall_of(self.watch.started)),
         )  # fmt: skip
-        if self.keeping is not None:
-            self.keeping.end(report)
-        self.voice.ended(report, recorded=self.keeping is not None)
+        failed = None if self.keeping is None else self.keeping.end(report)
+        self.voice.ended(report, recorded=self.keeping is not None and failed is None)
+        if failed is not None:
+            say(f"{front.name}: not all is kept of this run: {failed}")
         finish(front, report, result_ok=self.watch.result_ok)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from longwatch.observe.screen import Screen
-    from longwatch.posix.log import Log
+    from longwatch.posix.sink import Log
     from longwatch.posix.terminal import Terminal
 else:
     import _signal
@@ -119,7 +119,7 @@ class Front:
 
     __slots__ = (
         "argv", "ear", "ended_by", "log", "merged", "name", "process", "reactor", "report_fd", "run_id", "screen",
-        "strangers", "subreaper", "terminal", "values",
+        "strangers", "subreaper", "terminal", "unkept", "values",
     )  # fmt: skip
 
     def __init__(self, values: Values, argv: list[str], run_id: str, name: str) -> None:
@@ -140,6 +140,13 @@ class Front:
         self.terminal: Terminal | None = None
         self.screen: Screen | None = None
         self.report_fd: int | None = None
+        #: Whether it was already said that nothing can be kept of this run.
+        self.unkept = False
+
+    @property
+    def readerless(self) -> bool:
+        """Whether somebody who read our output has left."""
+        return any(pump.sink is not None and pump.sink.broken for pump in self.process.pumps.values())
 
 
 def _prepare(values: Values, command: list[str]) -> Front:
@@ -158,7 +165,7 @@ def _spawn(front: Front) -> None:
     reset_dispositions()
     front.subreaper = become_subreaper()
     front.strangers = own_children()
-    output = _output(values)
+    output = output_for(values)
     front.merged = output != PIPES
     launch = Launch(
         front.argv,
@@ -166,6 +173,7 @@ def _spawn(front: Front) -> None:
         stdin="inherit" if values.stdin == "inherit" else NULL,
         output=output,
         size=_terminal_size() if output == PTY else None,
+        like=0 if output == PTY else None,
     )
     sinks = {STDOUT: Sink(1)} if front.merged else {STDOUT: Sink(1), STDERR: Sink(2)}
     front.process = start(launch, sinks, front.reactor)
@@ -179,7 +187,7 @@ def _spawn(front: Front) -> None:
         attach(front)
 
 
-def _output(values: Values) -> str:
+def output_for(values: Values) -> str:
     """Terminal in, terminal out; else one pipe if both of our streams are the same file, so that order holds."""
     wanted = values.pty
     if wanted or (wanted is None and os.isatty(0) and os.isatty(1) and _in_foreground()):

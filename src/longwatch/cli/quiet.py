@@ -50,7 +50,7 @@ class Wish:
         """Try to tell; give up with one line when the folder does not come."""
         if not self.pending:
             return
-        message = {"op": "quiet", "span_ms": self._span, "token": self._token}
+        message = {"op": "quiet", "span_ms": self._span, "token": self._token, "at_ms": now()}
         try:
             if channel_append(state(), self._run, message):
                 self.pending = False
@@ -64,7 +64,7 @@ class Wish:
         if self.pending or not self._run:
             return
         try:
-            channel_append(state(), self._run, {"op": "quiet_end", "token": self._token})
+            channel_append(state(), self._run, {"op": "quiet_end", "token": self._token, "at_ms": now()})
         except StoreError as error:
             _say(str(error))
 

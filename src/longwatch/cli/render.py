@@ -109,7 +109,7 @@ def how_it_ended(summary: Mapping[str, Any]) -> str:
     reason = summary.get("termination_reason")
     if reason == "exited":
         code = summary.get("exit_code")
-        return "exited 0" if code == 0 else f"failed by itself with exit status {code}"
+        return f"failed by itself with exit status {code}" if code else "exited 0"
     if reason == "signaled":
         return f"died of {clean(summary.get('signal'))}, which longwatch did not send"
     if reason in LIMITS:

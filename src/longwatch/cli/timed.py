@@ -46,8 +46,10 @@ class TimedEffects(ProcessEffects):
         elif ended or command.signal == KILL:
             super().perform(command)
         else:
-            group = os.getpgrp()
-            self._send_to([info.pid for info in self.tree.infos() if info.pgid == group], command.signal)
+            # The command itself too where it made a group of its own, as a nested timeout does.
+            group, leader = os.getpgrp(), self.tree.leader.pid
+            members = [info.pid for info in self.tree.infos() if info.pgid == group or info.pid == leader]
+            self._send_to(members, command.signal)
         self.process.look()
 
     def _send_to(self, pids: list[int], signum: int) -> None:

@@ -1,25 +1,41 @@
 """What a foreground run says on stderr: a notice, a status line, the three lines of a stop. stdout is the child's.
 
 While the child has the terminal nothing is drawn but a notice; what else there is to say waits until the screen is
-given back. Nothing said here counts as progress of anything.
+given back. Nothing said here counts as progress of anything; so inside another run there is no status line, and no
+line that says "still running": the outer run would take it for its program's.
 """
 
 import os
 
 from longwatch.cli.main import say
-from longwatch.core.facts import Fact, LeftoversStopped, LimitFired, StopBegan, TreeUnkillable
-from longwatch.core.watch import Watch
+from longwatch.core.facts import (
+    Fact,
+    KillSent,
+    Lapse,
+    LeftoversStopped,
+    LimitFired,
+    LimitNoted,
+    Nudged,
+    StopAverted,
+    StopBegan,
+    TreeUnkillable,
+)
+from longwatch.core.report import signal_name
+from longwatch.options import DEFAULT, VARIABLE
 from longwatch.units import ago, format_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
+    from longwatch.core.watch import Watch
     from longwatch.runtime.story import Story
 
 #: A status line is for somebody who begins to wonder.
 WONDER = 5_000
+#: Below this a span is told to the millisecond, so that no half second reads as `0s`.
+EXACT = 10_000
 _CLEAR = b"\r\x1b[K"
 _WORDS = {
     "idle": "no {what} for {window}",
@@ -33,6 +49,11 @@ _WORDS = {
     "linger": "finished {window} ago, and still there",
     "effect": "nothing changed for {window}",
 }
+_AVERTED = {
+    "progress": "there was progress",
+    "held": "its silence is expected",
+    "exited": "it ended by itself",
+}
 
 
 def what(sources: "Mapping[str, object]") -> str:
@@ -40,34 +61,52 @@ def what(sources: "Mapping[str, object]") -> str:
     return "output" if set(sources) <= {"stdout", "stderr"} else "progress"
 
 
+def span(ms: int) -> str:
+    """Return a span of time as exactly as its length deserves."""
+    return format_duration(ms) if ms < EXACT else ago(ms)
+
+
 def evidence(sources: "Mapping[str, Mapping[str, Any]]") -> str:
     """Return each source's last sign: `stdout 3s ago, stderr never`."""
     return ", ".join(
-        f"{name} {'never' if seen['last_ms'] is None else ago(seen['last_ms']) + ' ago'}"
+        f"{name} {'never' if seen['last_ms'] is None else span(seen['last_ms']) + ' ago'}"
         for name, seen in sources.items()
     )
 
 
-def reason_line(
-    limit: str, window: int, subject: str | None, sources: "Mapping[str, Mapping[str, Any]]"
-) -> str:
-    """Return which limit was reached and on which evidence."""
-    words = _WORDS[limit].format(what=what(sources), window=format_duration(window), subject=subject)
-    named = f"--{limit} {format_duration(window)}"
-    return f"{words} ({named}): {evidence(sources)}" if sources else f"{words} ({named})"
+def setter(limit: str, window: int, source: str) -> str:
+    """Return who set a limit, as it could be set again: `--idle 5m`, `LONGWATCH_IDLE=5m`, `built-in`."""
+    if source == DEFAULT:
+        return "built-in"
+    value = format_duration(window)
+    return f"LONGWATCH_{limit.upper()}={value}" if source == VARIABLE else f"--{limit} {value}"
+
+
+def reason_line(fired: LimitFired, source: str, sources: "Mapping[str, Mapping[str, Any]]") -> str:
+    """Return which limit was reached, who had set it, and on which evidence."""
+    words = _WORDS[fired.limit].format(
+        what=what(sources), window=format_duration(fired.window), subject=fired.subject
+    )
+    line = f"{words} ({setter(fired.limit, fired.window, source)})"
+    return f"{line}: {evidence(sources)}" if sources else line
 
 
 class Voice:
-    """Speaks for one run. `hidden` is True while the child has the terminal."""
+    """Speaks for one run. `hidden` is True while the child has the terminal; `setters` says who set each limit."""
 
-    def __init__(self, name: str, run_id: str, story: "Story", *, named: set[str], hidden: bool) -> None:
+    def __init__(
+        self, name: str, run_id: str, story: "Story", watch: "Watch", *, setters: "Mapping[str, str]",
+        hidden: bool, verbose: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.run_id = run_id
         self.story = story
-        self.watch: Watch | None = None
+        self.watch = watch
         self.hidden = hidden
-        self._named = named
+        self.verbose = verbose
+        self._setters = setters
         self._tty = os.isatty(2)
+        self._later: list[str] = []
         self._drawn = False
         self._told_why = False
         self._fired: LimitFired | None = None
@@ -78,10 +117,17 @@ class Voice:
         """Say what cannot wait until the end."""
         if isinstance(fact, LimitFired):
             self._fired = fact
-        elif isinstance(fact, StopBegan) and not self.hidden:
-            self._say_why()
-        elif isinstance(fact, LeftoversStopped) and not self.hidden and not fact.kept:
-            self._say(f"it left {_count(fact.processes)} behind, now stopped: {', '.join(fact.processes)}")
+        elif isinstance(fact, StopBegan):
+            if not self.hidden:
+                self._say_why()
+        elif isinstance(fact, StopAverted) and fact.why == "veto":
+            self._say_or_wait("; ".join([self._why(), *self.story.notes[-1:]]))
+        elif isinstance(fact, LeftoversStopped) and not fact.kept:
+            self._say_or_wait(
+                f"it left {_count(fact.processes)} behind, now stopped: {', '.join(fact.processes)}"
+            )
+        if self.verbose and (told := _told(fact)):
+            self._say_or_wait(told)
 
     def notify(self, fact: Fact) -> None:
         """A rung below the stop was reached, or a stop did not help: tell whoever is there."""
@@ -92,11 +138,17 @@ class Voice:
             self._ring(self._notice(fact))
 
     def _notice(self, fact: LimitFired) -> str:
-        sources = {} if self.watch is None else self.watch.snapshot(fact.at)["sources"]
-        line = reason_line(fact.limit, fact.window, fact.subject, sources)
-        if fact.limit in self._named or fact.limit == "soft":
-            return line
-        return f"{line}; still running, a limit that you name stops it"
+        line = self._reason(fact)
+        if self._setters.get(fact.limit, DEFAULT) != DEFAULT or fact.limit == "soft":
+            return f"{line}; it goes on"
+        return f"{line}; it goes on, name --{fact.limit} to have it stopped"
+
+    def _reason(self, fired: LimitFired) -> str:
+        sources = self.watch.snapshot(fired.at)["sources"]
+        return reason_line(fired, self._setters.get(fired.limit, DEFAULT), sources)
+
+    def _why(self) -> str:
+        return "" if self._fired is None else self._reason(self._fired)
 
     def _ring(self, text: str) -> None:
         """OSC 9 is a desktop notice in most terminals, and nothing in the others."""
@@ -110,9 +162,7 @@ class Voice:
         if self._fired is None or self._told_why:
             return
         self._told_why = True
-        fired = self._fired
-        sources = {} if self.watch is None else self.watch.snapshot(fired.at)["sources"]
-        self._say(reason_line(fired.limit, fired.window, fired.subject, sources))
+        self._say(self._why())
         if self.story.post_mortem is not None:
             notes = "; ".join([self.story.post_mortem.diagnosis, *self.story.notes])
             self._say(f"cause: {notes}")
@@ -120,6 +170,8 @@ class Voice:
     def ended(self, report: "Mapping[str, Any]", *, recorded: bool) -> None:
         """Say how a stop went; a run that ended by itself needs no words."""
         self.clear()
+        for text in self._later:
+            self._say(text)
         stopped = report["stopped"]
         if stopped is None:
             return
@@ -137,13 +189,12 @@ class Voice:
 
     def still_running(self, now: int) -> None:
         """A line for outer watchers such as CI services."""
-        if self.watch is not None:
-            seen = self.watch.snapshot(now)
-            self._say(f"still running after {ago(seen['age_ms'])}: {evidence(seen['sources'])}")
+        seen = self.watch.snapshot(now)
+        self._say(f"still running after {span(seen['age_ms'])}: {evidence(seen['sources'])}")
 
     def status(self, now: int) -> None:
         """Draw one line about a silence that lasts, where somebody can see it."""
-        if self.watch is None or self.hidden or not self._tty:
+        if self.hidden or not self._tty:
             return
         seen = self.watch.snapshot(now)
         quiet = seen["progress_ms"] if seen["progress_ms"] is not None else seen["age_ms"]
@@ -160,9 +211,38 @@ class Voice:
             self._drawn = False
             _write(_CLEAR)
 
+    def _say_or_wait(self, text: str) -> None:
+        if self.hidden:
+            self._later.append(text)
+        else:
+            self._say(text)
+
     def _say(self, text: str) -> None:
+        # Names of processes and words of hooks are somebody else's: no control character of theirs gets through.
+        clean = "".join(c if c.isprintable() else "?" for c in text)
         self.clear()
-        say(f"{self.name}: {text}")
+        say(f"{self.name}: {clean}")
+
+
+def _told(fact: Fact) -> str | None:
+    """Return what only `--verbose` says."""
+    words = _VERBOSE.get(type(fact))
+    return None if words is None else words(fact)
+
+
+def _averted(fact: StopAverted) -> str | None:
+    # A veto is always told.
+    return None if fact.why == "veto" else f"the stop is called off: {_AVERTED[fact.why]}"
+
+
+_VERBOSE: "dict[type[Fact], Callable[[Any], str | None]]" = {
+    LimitNoted: lambda fact: f"half of the {fact.limit} window of {format_duration(fact.window)} has passed",
+    Nudged: lambda fact: f"typed the nudge; one more {fact.limit} window",
+    StopAverted: _averted,
+    StopBegan: lambda fact: f"sends {signal_name(fact.signal)} to the whole tree",
+    KillSent: lambda fact: "sends KILL to what is left",
+    Lapse: lambda fact: f"nobody watched for {span(fact.span)}; silence in it does not count",
+}
 
 
 def _count(processes: tuple[str, ...]) -> str:

@@ -38,7 +38,7 @@ from longwatch.store.queries import (
 )
 from longwatch.units import ago
 
-_INDENT = 11
+_INDENT = 12
 
 
 @click.command("why")

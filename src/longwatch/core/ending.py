@@ -80,7 +80,7 @@ class Ending:
             return ask.grace
         return min(self.spec.grace, GRACE_WHEN_TOLD)
 
-    def _signal(  # noqa: PLR0917 - private, and each value is named at its source
+    def _signal(
         self, reason: str, signal: int, grace: int | None, origin: str | None, limit: str | None, now: int
     ) -> list[Command]:
         self.stopping = True
@@ -164,9 +164,8 @@ class Ending:
 
     def advance(self, now: int) -> list[Command]:
         """Act on the waits that are over by now."""
-        if self.drain_until is not None and self.quiet_until is not None:
-            if min(self.drain_until, self.quiet_until) <= now:
-                return [AbandonPipes(), *self.streams_ended(now)]
+        if self._run_dry(now):
+            return [AbandonPipes(), *self.streams_ended(now)]
         if self.kill_at is not None and self.kill_at <= now:
             self.term_at = self.kill_at = None
             self.give_up_at = now + KILL_WAIT
@@ -175,6 +174,10 @@ class Ending:
             self.term_at = None
             return [SignalTree(TERM)]
         return self._give_up(now)
+
+    def _run_dry(self, now: int) -> bool:
+        waits = (self.drain_until, self.quiet_until)
+        return any(at is not None and at <= now for at in waits)
 
     def _give_up(self, now: int) -> list[Command]:
         self.give_up_at = None

@@ -10,10 +10,10 @@ from longwatch.core.limits import Limit
 from longwatch.core.spec import NONE, NUDGE, STOP
 
 
-def note(limit: Limit, now: int) -> list[Command]:
+def note(limit: Limit, now: int) -> LimitNoted:
     """Half of the window has passed."""
     limit.noted = True
-    return [Record(LimitNoted(now, limit.name, limit.window))]
+    return LimitNoted(now, limit.name, limit.window)
 
 
 def climb(limit: Limit, action: str, nudge: str | None, source: str | None, now: int) -> list[Command]:

@@ -230,7 +230,9 @@ class StopRequested(Observation):
 
     __slots__ = ("grace", "origin", "reason", "signal")
 
-    def __init__(self, reason: str, origin: str | None = None, signal: int = 15, grace: int | None = None) -> None:
+    def __init__(
+        self, reason: str, origin: str | None = None, signal: int = 15, grace: int | None = None
+    ) -> None:
         self.reason = reason
         self.origin = origin
         self.signal = signal

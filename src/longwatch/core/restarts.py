@@ -78,7 +78,13 @@ def wanted(policy: str, life: Life) -> bool:
 
 
 def decide(
-    policy: str, life: Life, history: History, drawn: float, *, intensity: int = INTENSITY, period: int = PERIOD
+    policy: str,
+    life: Life,
+    history: History,
+    drawn: float,
+    *,
+    intensity: int = INTENSITY,
+    period: int = PERIOD,
 ) -> Decision:
     """Return what follows this life."""
     if not wanted(policy, life):

@@ -100,6 +100,7 @@ class Child:
                 os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
                 pass
+        self._reaper()
         return end
 
     def stopped(self) -> bool:
@@ -122,12 +123,8 @@ class Child:
         return (os.P_PID, self.pid) if self.pidfd is None else (os.P_PIDFD, self.pidfd)
 
     def _look(self) -> End | None:
-        if self._reaper is not None:
-            code = self._reaper()
-            return None if code is None else _from_exitcode(code)
         if not hasattr(os, "waitid"):  # pragma: no cover - macOS before 3.13: the group is not pinned there
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            return _from_exitcode(os.waitstatus_to_exitcode(status)) if pid else None
+            return self._collect()
         try:
             found = os.waitid(*self._which(), os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -142,7 +139,20 @@ class Child:
             return None if self.identity is not None and self.identity.alive() else UNKNOWN
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
-        return _ask_kernel(self.pidfd) if poll.poll(0) else None
+        if not poll.poll(0):
+            return None
+        end = _ask_kernel(self.pidfd)
+        # Its owner may have collected it. 0 is also what `subprocess` says where there was nothing to collect.
+        code = self._reaper() if end == UNKNOWN and self._reaper is not None else None
+        return _from_exitcode(code) if code else end
+
+    def _collect(self) -> End | None:  # pragma: no cover - macOS before 3.13
+        if self._reaper is not None:
+            code = self._reaper()
+        else:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status) if pid else None
+        return None if code is None else _from_exitcode(code)
 
 
 def adopt(

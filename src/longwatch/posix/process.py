@@ -18,7 +18,9 @@ class Process:
 
     __slots__ = ("changed", "child", "ended", "ended_at", "merged", "pumps", "reactor")
 
-    def __init__(self, child: Child, reactor: Reactor, sinks: "Mapping[str, Sink | None]", merged: bool) -> None:
+    def __init__(
+        self, child: Child, reactor: Reactor, sinks: "Mapping[str, Sink | None]", merged: bool
+    ) -> None:
         self.child = child
         self.reactor = reactor
         self.merged = merged
@@ -26,7 +28,10 @@ class Process:
         self.ended_at = 0
         self.changed: Callable[[], object] | None = None
         self.pumps: dict[str, Pump] = {}
-        ends = ((STDOUT, child.stdout_fd if child.master_fd is None else child.master_fd), (STDERR, child.stderr_fd))
+        ends = (
+            (STDOUT, child.stdout_fd if child.master_fd is None else child.master_fd),
+            (STDERR, child.stderr_fd),
+        )
         for name, fd in ends:
             if fd is not None:
                 self.pumps[name] = Pump(reactor, fd, sinks.get(name), on_end=self._changed)
@@ -65,7 +70,9 @@ class Process:
 
     def blocked_since(self) -> int | None:
         """Return since when (ms) a reader of ours keeps the program waiting; None while none does."""
-        return min((p.blocked_since for p in self.pumps.values() if p.blocked_since is not None), default=None)
+        return min(
+            (p.blocked_since for p in self.pumps.values() if p.blocked_since is not None), default=None
+        )
 
     def close(self) -> None:
         """Collect the leader and give every descriptor back."""

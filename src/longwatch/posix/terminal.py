@@ -104,6 +104,11 @@ class Terminal:
             os.close(self._master)
             self._master = -1
 
+    def type(self, text: str) -> None:
+        """Type a line into the child as a person would, with the Enter key behind it."""
+        self._typed += text.encode("utf-8", "surrogateescape") + b"\r"
+        self._pass()
+
     def resized(self) -> None:
         """Tell the child the size of our terminal; the kernel signals it only if that is a new one."""
         for fd in (self._out, self._given):

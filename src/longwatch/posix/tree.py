@@ -1,7 +1,8 @@
 """The whole tree of one run: find it, signal it, end it with nothing left.
 
-Nothing about the tree is remembered except who its leader is: every pass looks again, so what was born meanwhile
-is found and what has gone is not signalled. Three nets catch what leaves the leader's side:
+Nothing about the tree is remembered except who its leader is and whom the last signal reached: every pass looks
+again, so what was born meanwhile is found and what has gone is not signalled. Three nets catch what leaves the
+leader's side:
 
 - As a *subreaper* we adopt every orphan below us, so it shows up among our own children: no process can leave.
 - Otherwise the leader's session and process group, which a plain fork cannot leave,
@@ -77,6 +78,7 @@ class Tree:
         self.subreaper = subreaper
         self.ignore = ignore if ignore is not None else set()
         self._refused: dict[int, str] = {}
+        self._asked: list[Identity] = []
         self._watched: dict[int, Reactor] = {}
         self._session_over = False
         self._quick = kin.has_children_files()
@@ -136,6 +138,8 @@ class Tree:
     def _roots(self, everything: "dict[int, ProcessInfo]") -> "Iterator[int]":
         yield from self._root()
         yield from self.adopted() if self.subreaper else self._companions(everything)
+        # A leader in our own session has none to be found by: whom a signal reached is looked for once more.
+        yield from (member.pid for member in self._asked if member.alive())
 
     def _companions(self, everything: "dict[int, ProcessInfo]") -> "Iterable[int]":
         """Return the leader's session and group, unless they are ours as well or already were found empty.
@@ -166,6 +170,8 @@ class Tree:
         """
         self._refused.clear()
         reached = [info for info in self.infos() if self._send_verified(info, signum)]
+        if not self.subreaper:
+            self._asked = [info.identity for info in reached]
         if signum not in (0, _signal.SIGSTOP, _signal.SIGTSTP, _signal.SIGCONT):
             for info in reached:
                 signal_verified(info.identity, _signal.SIGCONT)

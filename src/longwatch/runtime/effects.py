@@ -16,7 +16,7 @@ from longwatch.runtime.story import Story
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, Protocol
+    from typing import Any, ClassVar, Protocol
 
     from longwatch.core.watch import Watch
 
@@ -129,7 +129,7 @@ class ProcessEffects:
         """Return what came through the channel from inside the run."""
         messages = [] if self.channel is None else self.channel()
         now = self.clock()
-        return [(now, seen) for message in messages for seen in self._message(message)]
+        return [(_written(message, now), seen) for message in messages for seen in self._message(message)]
 
     def _message(self, message: "dict[str, Any]") -> "Iterable[o.Observation]":
         """Several commands may be quiet at once: the hold ends with the last of them."""
@@ -158,7 +158,7 @@ class ProcessEffects:
 
     def perform(self, command: c.Command) -> None:
         """Do what the watch says."""
-        _PERFORM[type(command)](self, command)
+        self._PERFORM[type(command)](self, command)
 
     def _record(self, command: c.Record) -> None:
         self.story.add(command.fact)
@@ -175,10 +175,15 @@ class ProcessEffects:
             self.tell(o.Prepared())
             return
         environment = None if self._hook_environment is None else self._hook_environment(command.limit)
-        self._hook_run = Bounded(
-            self.process.reactor, sh(self._hook), env=environment, limit_ms=HOOK_LIMIT, on_done=self._hook_done,
-            ignore=self.tree.ignore,
-        )  # fmt: skip
+        try:
+            self._hook_run = Bounded(
+                self.process.reactor, sh(self._hook), env=environment, limit_ms=HOOK_LIMIT,
+                on_done=self._hook_done, ignore=self.tree.ignore,
+            )  # fmt: skip
+        except OSError as error:
+            self.story.note(f"the hook before the stop could not be started: {error}")
+            self.tell(o.Prepared())
+            return
         self._step_hook(self.clock())
 
     def _step_hook(self, now: int) -> None:
@@ -192,7 +197,9 @@ class ProcessEffects:
 
     def _hook_done(self, code: int | None, text: str) -> None:
         if code == VETO:
-            self.tell(o.Vetoed(text.strip()))
+            why = " ".join(text.split())
+            self.story.note("the hook before the stop vetoed it" + (f": {why}" if why else ""))
+            self.tell(o.Vetoed(why))
             return
         if code != 0:
             how = "took longer than 60 s and was stopped" if code is None else f"exited {code}"
@@ -249,22 +256,38 @@ class ProcessEffects:
 
     def end(self) -> None:
         """The run is over: note who is left, collect the leader, give descriptors back."""
+        self._end_hook()
         self.tree.unwatch()
         self.tree.reap()
         self.story.survivors = self.tree.survivors()
         self.process.close()
 
+    def _end_hook(self) -> None:
+        """A hook that nothing waits for any more ends in order: git still removes its lock file."""
+        hook = self._hook_run
+        if hook is None or hook.done:
+            return
+        hook.hurry()
+        while (due := hook.next_deadline()) is not None:
+            self.process.reactor.poll(max(0, due - self.clock()))
+            hook.step(self.clock())
+
+    _PERFORM: "ClassVar[dict[type[c.Command], Callable[[ProcessEffects, Any], None]]]" = {
+        c.Record: _record,
+        c.Notify: _notify,
+        c.CapturePostMortem: _capture,
+        c.SignalTree: _signal,
+        c.SweepTree: _sweep,
+        c.Nudge: _nudge,
+        c.AbandonPipes: _abandon,
+    }
+
+
+def _written(message: "dict[str, Any]", now: int) -> int:
+    """Return when a message was written: what was said in time counts, though we read it when a limit is due."""
+    at = message.get("at_ms")
+    return min(at, now) if isinstance(at, int) else now
+
 
 def _nobody(*words: object) -> None:
     raise AssertionError(f"no driver to tell {words} to")
-
-
-_PERFORM: "dict[type[c.Command], Callable[[ProcessEffects, Any], None]]" = {
-    c.Record: ProcessEffects._record,
-    c.Notify: ProcessEffects._notify,
-    c.CapturePostMortem: ProcessEffects._capture,
-    c.SignalTree: ProcessEffects._signal,
-    c.SweepTree: ProcessEffects._sweep,
-    c.Nudge: ProcessEffects._nudge,
-    c.AbandonPipes: ProcessEffects._abandon,
-}

@@ -1,8 +1,8 @@
-"""The same driver under three hosts: a blocking caller, asyncio, trio.
+"""The same driver under three hosts: a blocking caller here, asyncio and trio in `hosts_async`.
 
 Each waits for the reactor's descriptor or the driver's next deadline, whichever comes first, and calls `step`.
-Hosted, nothing installs a signal handler or touches a disposition. When the host cancels, the stop runs shielded
-and bounded: the tree is ended before the cancellation goes on.
+Hosted, nothing installs a signal handler or touches a disposition. When the host goes away, the stop comes first,
+shielded and bounded. What is raised even then goes through: whoever owns the run ends its tree by KILL.
 """
 
 from longwatch.core.observations import StopRequested
@@ -11,9 +11,9 @@ from longwatch.runtime.driver import Driver
 
 
 def block(driver: Driver) -> None:
-    """Drive to the end in this thread. Whatever is raised meanwhile (Ctrl-C) stops the tree first, then goes on."""
-    driver.start()
+    """Drive to the end in this thread. What is raised meanwhile (Ctrl-C) stops the tree first, then goes on."""
     try:
+        driver.start()
         _block(driver)
     except BaseException:
         told_to_stop(driver)
@@ -30,5 +30,7 @@ def _block(driver: Driver) -> None:
 
 def told_to_stop(driver: Driver) -> None:
     """The host goes away: the tree goes first, in the short grace of somebody who was told to stop."""
-    driver.tell(StopRequested("cancelled", "cascade", grace=min(driver.watch.spec.grace, GRACE_WHEN_TOLD)))
+    grace = driver.watch.spec.grace
+    short = GRACE_WHEN_TOLD if grace is None else min(grace, GRACE_WHEN_TOLD)
+    driver.tell(StopRequested("cancelled", "cascade", grace=short))
     driver.step()

@@ -8,21 +8,25 @@ from longwatch.runtime.hosts import told_to_stop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 
 async def drive(driver: Driver) -> None:
     """Drive to the end under whichever of asyncio and trio runs this coroutine.
 
-    When cancelled, the tree is stopped first: shielded, and bounded by the stop's own waits.
+    When cancelled, the tree is stopped first: shielded, and bounded by the stop's own waits. Under asyncio, which
+    cannot be kept from cancelling again, that ends the grace.
     """
     trio = _running_trio()
     driver.start()
-    if trio is None:
-        await _under_asyncio(driver)
-    else:
+    if trio is not None:
         await _under_trio(driver, trio)
+        return
+    stepping = Stepping(driver, asyncio.get_running_loop())
+    try:
+        await _under_asyncio(driver, stepping)
+    finally:
+        stepping.close()
 
 
 def _running_trio() -> "Any":
@@ -31,71 +35,81 @@ def _running_trio() -> "Any":
     return trio if trio is not None and trio.lowlevel.in_trio_run() else None
 
 
-async def _under_asyncio(driver: Driver) -> None:
-    done, step = _start_stepping(driver, asyncio.get_running_loop())
-    cancelled: asyncio.CancelledError | None = None
-    while not done.done():
+class Stepping:
+    """Steps a driver in an asyncio loop, on every readiness and at each deadline; `done` when the run is over."""
+
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+        self._driver = driver
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0
+        self.done: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(driver.fileno(), self.step)
+        self.step()
+
+    def step(self) -> None:
+        """Take what is ready, and sleep until the next deadline. An error of the driver is the result of `done`."""
+        if self.done.done():
+            return
         try:
-            await asyncio.shield(done)
+            self._driver.reactor.poll(0)
+            self._driver.step()
+        except Exception as error:  # noqa: BLE001 - whoever awaits gets it
+            self.done.set_exception(error)
+        else:
+            if self._driver.over:
+                self.done.set_result(None)
+            else:
+                self._sleep()
+
+    def _sleep(self) -> None:
+        """Have one timer, and a new one only for another deadline: a chatty program moves none."""
+        due = self._driver.next_deadline()
+        now = self._driver.clock()
+        if self._timer is not None and due == self._due and now < due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._loop.call_later(max(0, due - now) / 1000, self.step)
+
+    def close(self) -> None:
+        """Leave the loop. It may have been closed before, when a coroutine is thrown away with it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._driver.fileno())
+
+
+async def _under_asyncio(driver: Driver, stepping: Stepping) -> None:
+    cancelled: asyncio.CancelledError | None = None
+    while not stepping.done.done():
+        try:
+            await asyncio.shield(stepping.done)
         except asyncio.CancelledError as error:
             cancelled = error
             told_to_stop(driver)
-            step()
-    done.result()
+            stepping.step()
+    stepping.done.result()
     if cancelled is not None:
         raise cancelled
 
 
-def _start_stepping(
-    driver: Driver, loop: asyncio.AbstractEventLoop
-) -> "tuple[asyncio.Future[None], Callable[[], None]]":
-    """Step on every readiness and at each deadline, with one timer; the future is done when the run is over."""
-    done: asyncio.Future[None] = loop.create_future()
-    timer: asyncio.TimerHandle | None = None
-
-    def step() -> None:
-        nonlocal timer
-        if done.done():
-            return
-        try:
-            driver.reactor.poll(0)
-            driver.step()
-        except BaseException as error:  # noqa: BLE001 - the caller gets it
-            finish(error)
-            return
-        if driver.over:
-            finish(None)
-            return
-        if timer is not None:
-            timer.cancel()
-        timer = loop.call_later(max(0, driver.next_deadline() - driver.clock()) / 1000, step)
-
-    def finish(error: BaseException | None) -> None:
-        loop.remove_reader(driver.fileno())
-        if timer is not None:
-            timer.cancel()
-        if not done.done():
-            done.set_result(None) if error is None else done.set_exception(error)
-
-    loop.add_reader(driver.fileno(), step)
-    loop.call_soon(step)
-    return done, step
-
-
 async def _under_trio(driver: Driver, trio: "Any") -> None:
     try:
-        while not driver.over:
-            await _trio_turn(driver, trio)
-    except trio.Cancelled:
-        told_to_stop(driver)
+        await _trio_turns(driver, trio)
+    except GeneratorExit:
+        raise  # thrown away: nothing can be awaited any more
+    except BaseException:
         with trio.CancelScope(shield=True):
-            while not driver.over:
-                await _trio_turn(driver, trio)
+            told_to_stop(driver)
+            await _trio_turns(driver, trio)
         raise
 
 
-async def _trio_turn(driver: Driver, trio: "Any") -> None:
-    with trio.move_on_after(max(0, driver.next_deadline() - driver.clock()) / 1000):
-        await trio.lowlevel.wait_readable(driver.fileno())
-    driver.reactor.poll(0)
-    driver.step()
+async def _trio_turns(driver: Driver, trio: "Any") -> None:
+    while not driver.over:
+        with trio.move_on_after(max(0, driver.next_deadline() - driver.clock()) / 1000):
+            await trio.lowlevel.wait_readable(driver.fileno())
+        driver.reactor.poll(0)
+        driver.step()

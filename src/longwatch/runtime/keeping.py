@@ -2,7 +2,19 @@
 
 from longwatch.core.facts import Fact
 from longwatch.core.watch import Watch
-from longwatch.posix.clocks import ALIVE, ENDED, LOOKED, PROGRESS, RUNNING, STOPPING
+from longwatch.posix.clocks import (
+    ALIVE,
+    COUNT,
+    ENDED,
+    HOLDS,
+    LAST,
+    LOOKED,
+    MAX_SOURCES,
+    PROGRESS,
+    RUNNING,
+    SOURCE_ALIVE,
+    STOPPING,
+)
 from longwatch.runtime.effects import ProcessEffects
 from longwatch.runtime.rundir import RunDir, gc
 
@@ -13,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Keeping:
-    """Keeps one run's folder up to date. Raises StoreError at the start only; later failures are kept in `failed`."""
+    """Keeps one run's folder up to date. Raises StoreError at the start only; `end` tells of later failures."""
 
     def __init__(
         self, state: str, described: "Mapping[str, object]", watch: Watch, effects: ProcessEffects
@@ -24,6 +36,7 @@ class Keeping:
         self.folder = RunDir.create(state, described, watch.started)
         self._messages: list[dict[str, Any]] = []
         self._stop: dict[str, Any] | None = None
+        self._sampled: list[tuple[memoryview, str]] = []
         self._share_stamps()
         for fact in effects.story.facts:
             self.heard(fact)
@@ -35,10 +48,12 @@ class Keeping:
     def _share_stamps(self) -> None:
         """Let the pumps store into the mapped file from now on: readers see a byte as soon as we do."""
         declared = self._watch.sight.declared
-        for index, name in enumerate(declared[:8]):
-            pump = self._effects.process.pumps.get(name)
+        for index, name in enumerate(declared[:MAX_SOURCES]):
+            pump, slot = self._effects.process.pumps.get(name), self.folder.clocks.source(index)
             if pump is not None:
-                pump.move_slot(self.folder.clocks.source(index))
+                pump.move_slot(slot)
+            else:
+                self._sampled.append((slot, name))
 
     def heard(self, fact: Fact) -> None:
         """Write a fact to the events."""
@@ -53,7 +68,11 @@ class Keeping:
         header[LOOKED] = now
         for pump in self._effects.process.pumps.values():
             header[ALIVE] = max(header[ALIVE], pump.alive)
-        holds = tuple(hold.kind for hold in watch.holds.all())
+        for slot, name in self._sampled:
+            last, count = sight.seen.get(name, (0, 0))
+            slot[LAST] = slot[SOURCE_ALIVE] = last
+            slot[COUNT] = count
+        holds = tuple(hold.kind for hold in watch.holds.all() if hold.kind in HOLDS)
         self.folder.clocks.set_state(STOPPING if watch.ending.began else RUNNING, holds)
 
     def messages(self) -> "list[dict[str, Any]]":
@@ -69,9 +88,12 @@ class Keeping:
         self._messages = self.messages()
         return self._stop
 
-    def end(self, report: "Mapping[str, object]") -> None:
-        """Write the report, and let go of runs that are too old."""
+    def end(self, report: "Mapping[str, object]") -> str | None:
+        """Write the report, and let go of runs that are too old; return the first thing that could not be kept."""
         self.folder.write_report(report)
         self.folder.clocks.set_state(ENDED, ())
+        for slot, _ in self._sampled:
+            slot.release()
         self.folder.close()
         gc(self._state)
+        return self.folder.failed

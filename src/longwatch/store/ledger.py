@@ -154,11 +154,15 @@ class Ledger:
         """Answer from a copy: a disk that is full or read-only is no reason to know nothing."""
         self.notes.append(f"{why}; the history is read, not kept")
         db = sqlite3.connect(":memory:", isolation_level=None)
-        with contextlib.suppress(sqlite3.Error):
+        try:
             there = sqlite3.connect(f"file:{quote(self.path)}?mode=ro", uri=True)
             with contextlib.closing(there):
                 there.backup(db)
-        self._prepare(db)
+            self._prepare(db)
+        except sqlite3.Error:
+            db.close()
+            db = sqlite3.connect(":memory:", isolation_level=None)
+            self._prepare(db)
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
@@ -181,7 +185,7 @@ class Ledger:
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
         """Move the damaged file aside, unless another reader has done so meanwhile. Nothing is overwritten."""
         with _locked(os.path.join(self.state_folder, "ledger.lock")):
-            if os.stat(self.path).st_ino != self._inode:
+            if not os.path.exists(self.path) or os.stat(self.path).st_ino != self._inode:
                 return
             aside = _free(self.path + time.strftime(".broken-%Y%m%dT%H%M%S", time.gmtime()))
             # The journal goes along, and first: played back into a new file it would damage that one too.

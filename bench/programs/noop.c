@@ -1,0 +1,5 @@
+/* noop: end at once. */
+int main(void)
+{
+    return 0;
+}

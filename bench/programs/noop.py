@@ -1,0 +1,1 @@
+"""noop: end at once, for a machine without a compiler."""
