@@ -64,9 +64,8 @@ class Lab:
         return self._rounds or (quick if self.quick else full)
 
     def run(self, *command: str, options: Sequence[str] = ()) -> list[str]:
-        """Return the words of `longwatch run` for a command, on pipes unless an option says otherwise."""
-        terminal = [] if "--pty" in options else ["--no-pty"]
-        return [self.longwatch, "run", *terminal, *options, "--", *command]
+        """Return the words of `longwatch run` for a command; as stdin is /dev/null it gets pipes."""
+        return [self.longwatch, "run", *options, "--", *command]
 
     def peer(self, name: str) -> str:
         """Return a peer's path. Raises Missing with what installs it."""

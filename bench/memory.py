@@ -13,6 +13,8 @@ MIB = 1 << 20
 #: Everything that a run loads later is loaded by then, and its guardian is there.
 SETTLED = 2.0
 LONG = "30"
+#: ms after which a short run has loaded what a long one has, its guardian included.
+LOADED = 400
 
 
 def perf_4(lab: Lab) -> list[Figure]:
@@ -90,9 +92,10 @@ def _rollup(pid: int, *names: str) -> int:
 
 def _peak(lab: Lab, size: int) -> float:
     """Return the peak resident size of a run, in MiB, while its program still lives after its last byte."""
-    producer = [*lab.tool("producer"), str(size), "65536", "400"]
+    producer = [*lab.tool("producer"), str(size), "65536", str(LOADED + 300)]
     stream = Stream(lab, lab.run(*producer))
     stream.read(size)
+    time.sleep(LOADED / 1000)
     peak = _high_water(stream.pump)
     stream.end(size)
     return peak

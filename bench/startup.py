@@ -1,6 +1,7 @@
 """What it costs to put `longwatch run` in front of a command that is over at once: PERF-1 to PERF-3."""
 
 import os
+from collections.abc import Callable, Sequence
 
 from bench.figures import Figure, at_most
 from bench.lab import Lab, Missing, medians, wall
@@ -41,14 +42,16 @@ def perf_3(lab: Lab) -> list[Figure]:
         "script": (lambda: [lab.peer("script"), "-qec", TRUE, os.devnull], 0.60),
         "unbuffer": (lambda: [lab.peer("unbuffer"), TRUE], 0.70),
     }
-    figures = [_against(lab, name, argv, bound, "--pty") for name, (argv, bound) in in_terminal.items()]
-    return [*figures, _against(lab, "timeout", lambda: [lab.peer("timeout"), "10", TRUE], 5.5, "--no-pty")]
+    figures = [_against(lab, name, argv, bound, ["--pty"]) for name, (argv, bound) in in_terminal.items()]
+    return [*figures, _against(lab, "timeout", lambda: [lab.peer("timeout"), "10", TRUE], 5.5)]
 
 
-def _against(lab: Lab, name: str, argv: object, bound: float, option: str) -> Figure:
-    what = f"run {option} -- true / {name} true"
+def _against(
+    lab: Lab, name: str, argv: Callable[[], list[str]], bound: float, options: Sequence[str] = ()
+) -> Figure:
+    what = f"{' '.join(['run', *options])} -- true / {name} true"
     try:
-        cases = {"longwatch": wall(lab, *lab.run(TRUE, options=[option])), name: wall(lab, *argv())}
+        cases = {"longwatch": wall(lab, *lab.run(TRUE, options=options)), name: wall(lab, *argv())}
     except Missing as why:
         return at_most("PERF-3", what, None, bound, note=str(why))
     found = medians(cases, _rounds(lab))

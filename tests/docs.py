@@ -1,8 +1,9 @@
 """Run the examples in a Markdown file as a reader would, and compare what they print.
 
 A block fenced as `console` is typed into one shell per file, block after block: lines that begin with `$ ` are
-typed, `> ` continues them, and the rest is what must come out (a line of `...` stands for any lines). A block
-fenced as `python` is a program that must end well. All other blocks are only shown.
+typed, `> ` continues them, and the rest is what must come out (a line of `...` stands for any lines, at the end of a
+line it stands for its rest). A block fenced as `python` is a program that must end well. All other blocks are only
+shown.
 """
 
 import re
@@ -19,12 +20,17 @@ MASKS = (
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"(?<![\w.])(\d+(\.\d+)?(ms|s|m|h|d))+(?!\w)"), "SPAN"),
     (re.compile(r"(?<=\w)-[0-9a-z]{6}\b"), "-ID"),
-    (re.compile(r"\bpid \d+"), "pid N"),
+    (re.compile(r"\b(pid|process) \d+"), r"\1 N"),
+    # A process in a sentence ("4711 `sleep` sleeps"), in a tree ("4711 sleep S sleeps"), in a row of a table.
+    (re.compile(r"(?<![\w.])\d+(?= `)"), "N"),
+    (re.compile(r"(?<![\w.])\d+(?= \S+ [A-Z] )"), "N"),
+    (re.compile(r"(?<=-ID) +\d+(?= )"), "  N"),
     (re.compile(r"(?<![\w.])\d{3,}(?= \w)"), "N"),
     (re.compile(r"/\S*/(?=\.local/)"), "~/"),
     (re.compile(r" {2,}"), "  "),
 )
 END = "--- over ---"
+GAP = "..."
 
 
 class Step(NamedTuple):
@@ -77,10 +83,15 @@ def masked(line: str) -> str:
     return line.rstrip()
 
 
+def _pattern(line: str) -> str:
+    if line == GAP:
+        return r"(.*\n)*"
+    return re.escape(line.removesuffix(GAP)) + (r".*\n" if line.endswith(GAP) else r"\n")
+
+
 def agrees(expected: str, printed: str) -> bool:
     """Whether what was printed is what the page says."""
-    parts = [re.escape(masked(line)) + r"\n" for line in expected.splitlines()]
-    pattern = "".join(r"(.*\n)*" if part == re.escape("...") + r"\n" else part for part in parts)
+    pattern = "".join(_pattern(masked(line)) for line in expected.splitlines())
     text = "".join(masked(line) + "\n" for line in printed.splitlines())
     return re.fullmatch(pattern, text) is not None
 

@@ -93,12 +93,21 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
+def children(pid: int) -> list[int]:
+    """Return the living children of a process."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())
+    return [child for child in found if alive(child)]
+
+
 def descendants(root: int | None = None) -> list[int]:
     """Return the living processes below `root` (this one when left out), parents first."""
-    parents = {pid: found[1] for pid in all_pids() if (found := stat(pid)) and found[0] not in "ZX"}
     below = [root or os.getpid()]
     for above in below:  # grows meanwhile
-        below += [pid for pid, parent in parents.items() if parent == above]
+        below += children(above)
     return below[1:]
 
 

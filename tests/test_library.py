@@ -40,7 +40,9 @@ class TestOutcome:
     @pytest.mark.parametrize("code", [0, 3])
     def test_exit_status(self, code):
         """A program that ends by itself has its own status and both streams, and no limit is named."""
-        result = longwatch.run(python(f"import sys; print('out'); print('err', file=sys.stderr); sys.exit({code})"))
+        result = longwatch.run(
+            python(f"import sys; print('out'); print('err', file=sys.stderr); sys.exit({code})")
+        )
         assert (result.termination_reason, result.exit_code, result.signal) == ("exited", code, None)
         assert (result.stdout, result.stderr, result.returncode) == ("out\n", "err\n", code)
         assert (result.limit, result.stopped, result.survivors) == (None, None, [])
@@ -123,7 +125,11 @@ class TestSpawnFailure:
     def test_missing_program(self):
         """A missing program is named, with a shell's status for it."""
         result = longwatch.run(["no-such-program-here", "x"])
-        assert (result.termination_reason, result.returncode, result.outcome) == ("spawn_failed", 127, "failed")
+        assert (result.termination_reason, result.returncode, result.outcome) == (
+            "spawn_failed",
+            127,
+            "failed",
+        )
         assert "no-such-program-here" in result.message
         assert "\n" not in result.message
         assert (result.exit_code, result.stdout, result.report["stdout"]) == (None, "", None)
@@ -212,7 +218,12 @@ class TestStreams:
         env = {"PATH": os.environ["PATH"], "WORD": "1", "LONGWATCH_IDLE": "5m", helpers.MARKER: "x"}
         found = dict(line.split("=", 1) for line in longwatch.run(["env"], env=env).stdout.splitlines())
         assert found.pop("LONGWATCH_RUN_ID").startswith("env-")
-        assert found == {"PATH": os.environ["PATH"], "WORD": "1", "LONGWATCH_ATTEMPT": "1", helpers.MARKER: "x"}
+        assert found == {
+            "PATH": os.environ["PATH"],
+            "WORD": "1",
+            "LONGWATCH_ATTEMPT": "1",
+            helpers.MARKER: "x",
+        }
 
     def test_a_run_inside_a_run_carries_both_marks(self, monkeypatch):
         """Also an environment without our mark gets it, so that the outer run can find the inner one's processes."""
@@ -304,10 +315,26 @@ class TestRecord:
         assert {"meta.json", "events.jsonl", "report.json"} <= {path.name for path in folder.iterdir()}
         assert '"termination_reason":"exited"' in (folder / "report.json").read_text().replace(" ", "")
         [spool] = (state / "spool").iterdir()
-        [line] = spool.read_text().split("\n")[:-1]
+        [line] = spool.read_text().strip().split("\n")
         assert result.run in line
         assert "--secret" in line
         assert "--secret=x" not in line + (folder / "meta.json").read_text()
+
+    def test_stop_ends_the_run_and_not_its_host(self, state):
+        """`longwatch stop` ends a recorded run, proven, and leaves the program that called us alone."""
+        results = []
+
+        def work():
+            results.append(longwatch.run(children.silent(), Limits(idle=5), record=True))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        [folder] = helpers.wait_until(lambda: folders(state))
+        done = helpers.run_cli("stop", folder.name)
+        thread.join()
+        assert (done.code, done.err) == (0, "")
+        assert "stopped by TERM" in done.out
+        assert (results[0].termination_reason, results[0].origin) == ("cancelled", "explicit")
 
     def test_a_failed_start_is_history(self, state):
         """A program that could not be started leaves a line, and no folder."""
@@ -424,7 +451,10 @@ class TestHost:
             thread.start()
         for thread in threads:
             thread.join()
-        assert {name: result.check().stdout for name, result in results.items()} == {"one": "one\n", "two": "two\n"}
+        assert {name: result.check().stdout for name, result in results.items()} == {
+            "one": "one\n",
+            "two": "two\n",
+        }
         spans = [result.duration_ms for result in results.values()]
         assert time.monotonic() - started < sum(spans) / 1000
 
@@ -433,8 +463,9 @@ class TestHost:
         code = (
             "import longwatch, signal, subprocess\n"
             "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-            "for argv in (['sh', '-c', 'exit 5'], ['sh', '-c', 'sleep 0.2; exit 5']):\n"
+            "for argv in 10 * [['sh', '-c', 'exit 5']] + [['sh', '-c', 'sleep 0.2; exit 5']]:\n"
             "    r = longwatch.run(argv)\n"
+            "    assert r.duration_ms < 2000, r.report\n"
             "    assert (r.termination_reason, r.exit_code) in (('exited', 5), ('unknown', None)), r.report\n"
             "    assert not r.ok\n"
             "with subprocess.Popen(['sh', '-c', 'sleep 0.2; exit 5']) as popen:\n"
@@ -518,7 +549,7 @@ class TestInterrupted:
     def test_exception_of_a_handler(self):
         """Any exception of a signal handler does the same."""
 
-        class Enough(Exception):  # noqa: N818
+        class Enough(Exception):
             pass
 
         def handler(number, frame):

@@ -13,6 +13,9 @@ from longwatch.posix.identity import identity
 from longwatch.posix.libc import become_subreaper
 from longwatch.posix.tree import Tree
 
+#: Seconds after which what was killed, but not waited for, is dead.
+DYING = 0.5
+
 
 def by_longwatch(forest: Forest, ready: Tree) -> None:
     ready.kill()
@@ -49,6 +52,7 @@ def main(way: str, more: list[str], argv: list[str]) -> None:
     start = time.perf_counter()
     act(forest, ready)
     took = time.perf_counter() - start
+    time.sleep(DYING)
     left = len(forest.left())
     forest.clear()
     if way == "cgroup":

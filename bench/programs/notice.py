@@ -10,8 +10,6 @@ import subprocess
 import sys
 import time
 
-
-
 import longwatch.library
 
 trials, command = int(sys.argv[1]), sys.argv[2:]

@@ -8,7 +8,7 @@ import os
 import warnings
 
 from longwatch import paths
-from longwatch.core.observations import SpawnFailed
+from longwatch.core.observations import SpawnFailed, StopRequested
 from longwatch.core.outcomes import exit_status
 from longwatch.core.spec import Spec
 from longwatch.core.watch import Watch
@@ -224,9 +224,20 @@ class Session:
             limits=limits, sources=self._watch.sight.declared,
         )  # fmt: skip
         try:
-            self._keeping = Keeping(paths.state(), described, self._watch, effects)
+            # Nobody may signal this supervisor: it is the program that called us.
+            self._keeping = Keeping(paths.state(), {**described, "hosted": True}, self._watch, effects)
         except StoreError as error:
             self._complaints.append(str(error))
+        else:
+            effects.channel = self._messages
+
+    def _messages(self) -> "list[dict[str, Any]]":
+        """Return what came from inside the run; `longwatch stop` asks in the same way, and we look often enough."""
+        assert self._keeping is not None
+        ask = self._keeping.stop_message()
+        if ask is not None and not self._watch.ending.began:
+            self.driver.tell(StopRequested("cancelled", "explicit", grace=ask.get("grace_ms")))
+        return self._keeping.messages()
 
     def _not_started(self, error: SpawnError) -> None:
         self._spawn_status = error.status

@@ -94,6 +94,28 @@ def test_a_late_heartbeat_is_no_proof_while_better_evidence_moves(tmp_path: Path
     assert (run.code, run.reason) == (0, "exited")
 
 
+@pytest.mark.fault("B7", "A4")
+def test_a_heartbeat_of_the_first_instant_is_seen(tmp_path: Path) -> None:
+    """A file that the program wrote before anything else was written by the program: its silence counts from there."""
+    heart = tmp_path / "heart"
+    flags = ("--progress", f"file:{heart}", "--poll", "50ms", "--idle", "400ms")
+    run = supervise(*flags, program=shell(f"echo x >{heart}; exec sleep 60"))
+    assert (run.code, run.reason) == (124, "idle")
+    assert run.report["limit"]["source"] == f"file:{heart}"
+
+
+@pytest.mark.fault("B7")
+def test_a_file_of_before_the_run_is_no_sign_of_it(tmp_path: Path) -> None:
+    """What was there before the program is not its progress: the source stays unknown, and stops nothing."""
+    heart = tmp_path / "heart"
+    heart.write_text("old")
+    run = supervise(
+        "--progress", f"file:{heart}", "--poll", "50ms", "--idle", "200ms", program=shell("sleep 0.9")
+    )
+    assert (run.code, run.reason) == (0, "exited")
+    assert run.report["progress"][f"file:{heart}"]["count"] == 0
+
+
 @pytest.mark.fault("B7")
 def test_without_any_known_source_the_limit_is_held_and_says_so(tmp_path: Path) -> None:
     """Where the only source was never seen nothing can be said of silence: the limit waits, and `ls` shows why."""

@@ -48,7 +48,9 @@ BEARER = python(
 
 
 @pytest.mark.fault("F2")
-@pytest.mark.parametrize("turn", [pytest.param(turn, marks=() if turn < 3 else pytest.mark.soak) for turn in range(20)])
+@pytest.mark.parametrize(
+    "turn", [pytest.param(turn, marks=() if turn < 3 else pytest.mark.soak) for turn in range(20)]
+)
 def test_nobody_born_during_the_sweep_escapes(turn: int) -> None:
     """A program that bears a hidden sleeper every 50 ms, also while it is being stopped, leaves none."""
     run = supervise(*STOP, program=BEARER)
@@ -59,7 +61,9 @@ def test_nobody_born_during_the_sweep_escapes(turn: int) -> None:
 @pytest.mark.fault("F3")
 def test_the_end_of_the_leader_is_not_the_end_of_the_tree() -> None:
     """A leader that goes at the first signal does not save a grandchild that ignores it: gone after the grace."""
-    run = supervise(*STOP, program=shell("(trap '' INT TERM; while :; do sleep 1; done) & echo $!; exec sleep 60"))
+    run = supervise(
+        *STOP, program=shell("(trap '' INT TERM; while :; do sleep 1; done) & echo $!; exec sleep 60")
+    )
     assert (run.code, run.reason) == (124, "idle")
     gone(*numbers(run.out), deadline=0.1)
     assert run.report["survivors"] == []
@@ -123,7 +127,11 @@ def test_what_a_finished_program_leaves_is_ended_and_counted() -> None:
 @pytest.mark.fault("F6")
 def test_a_helper_that_ignores_term_is_ended_too() -> None:
     """A leftover that ignores TERM is killed after a second."""
-    run = supervise("--idle", "20s", program=shell("(trap '' TERM; while :; do sleep 1; done) >/dev/null 2>&1 & sleep 0.2"))
+    run = supervise(
+        "--idle",
+        "20s",
+        program=shell("(trap '' TERM; while :; do sleep 1; done) >/dev/null 2>&1 & sleep 0.2"),
+    )
     assert (run.code, run.report["survivors"]) == (0, [])
     assert run.seconds < 5
 
@@ -177,7 +185,9 @@ WILD = python(
 
 @pytest.mark.slow
 @pytest.mark.capability("NEW-4")
-@pytest.mark.parametrize("turn", [pytest.param(turn, marks=() if turn < 10 else pytest.mark.soak) for turn in range(100)])
+@pytest.mark.parametrize(
+    "turn", [pytest.param(turn, marks=() if turn < 10 else pytest.mark.soak) for turn in range(100)]
+)
 def test_nothing_survives_and_the_report_says_so(turn: int) -> None:
     """A tree with a session, a daemon, a deaf one and a fork storm is gone when longwatch returns, every time."""
     run = supervise("--idle", "300ms", "-k", "200ms", program=WILD)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -46,7 +47,7 @@ def diagnosed(leader: subprocess.Popen[bytes], words: str) -> PostMortem:
 
     def found() -> PostMortem | None:
         report = capture(tree_of(leader))
-        last[:] = [" ".join(word for word in report.diagnosis.split() if not word.isdecimal())]
+        last[:] = [re.sub(r"\d+ `", "`", report.diagnosis)]
         return report if last == [words] else None
 
     try:

@@ -383,7 +383,7 @@ def test_working_directory(tmp_path, start, output):
     before = os.getcwd()
     (tmp_path / "tool").write_text("#!/bin/sh\npwd -P; tty <&1 >/dev/null && echo tty\n")
     (tmp_path / "tool").chmod(0o755)
-    end, out = run(["./tool"], start=start, cwd=str(tmp_path), output=output)[:2]
+    out = run(["./tool"], start=start, cwd=str(tmp_path), output=output)[1]
     lines = out.decode().split()
     assert lines[0] == os.path.realpath(tmp_path)
     assert ("tty" in lines) == (output == "pty")

@@ -97,7 +97,7 @@ def torture(shape: str, *, subreaper: bool) -> list[object]:
         seen = helpers.processes_with(own)
         helpers.kill_all(seen)
         zombies = [pid for pid in tree.pids() if subreaper]
-        if left or seen or zombies or seconds > 2:
+        if left or seen or zombies or seconds > 10:
             wrong.append([left, seen, zombies, seconds])
     return wrong
 
@@ -309,6 +309,8 @@ def test_some_signals_are_not_followed_by_cont(signum: int) -> None:
     """Stopping a tree leaves it stopped, and the null signal changes nothing."""
     with running("sleep 60; true", 2) as leader:
         tree = tree_of(leader)
+        # Stopped between fork and exec the child would keep the shell waiting for it, in another state.
+        helpers.wait_until(lambda: [info.comm for info in tree.infos()] == ["sh", "sleep"])
         assert tree.signal(signal.SIGSTOP).sent == 2
         helpers.wait_until(lambda: [info.state for info in tree.infos()] == ["T", "T"])
         tree.signal(signum)

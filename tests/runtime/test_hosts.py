@@ -124,7 +124,7 @@ def test_what_is_raised_again_goes_through(host):
     """A second exception is not waited with: whoever owns the run has the last word."""
     driver = FakeDriver(last=9, span=10)
     driver.trouble = {2: ValueError("one"), 3: ValueError("two"), 4: ValueError("three")}
-    with pytest.raises(ValueError, match="one|two"):
+    with pytest.raises(ValueError, match=r"one|two"):
         host(driver)
     assert not driver.over
     driver.reactor.close()

@@ -9,6 +9,7 @@ from longwatch.posix.spawn import PTY
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from longwatch.observe.screen import Screen
+    from longwatch.posix.files import FileSource
     from longwatch.posix.judge import LineJudge
     from longwatch.posix.sink import Log
 
@@ -26,8 +27,16 @@ def prepare(front: Front) -> None:
         _judge(values.not_progress)
     if values.nudge is not None and output_for(values) != PTY:
         _no_nudge(values)
+    front.files = file_sources(values)
     if "screen" in values.progress:
-        front.screen = _screen(values.pty)
+        front.screen = _screen(values)
+
+
+def file_sources(values: Values) -> "list[FileSource]":
+    """Return the watched files, as they are now: what changes from here on is progress."""
+    from longwatch.posix.files import FileSource  # noqa: PLC0415
+
+    return [FileSource(source) for source in values.progress if source.startswith("file:")]
 
 
 def attach(front: Front) -> None:
@@ -37,6 +46,8 @@ def attach(front: Front) -> None:
         if front.values.not_progress is not None:
             pump.judge = _judge(front.values.not_progress)
     if front.screen is not None:
+        if front.terminal is not None:
+            front.screen.resize(*front.terminal.size)
         front.process.pumps[STDOUT].taps.append(front.screen.feed)
 
 
@@ -70,9 +81,10 @@ def _no_nudge(values: Values) -> None:
     values.drop("nudge")
 
 
-def _screen(pty: bool | None) -> "Screen":
-    if pty is False:
-        raise UsageError("--progress screen needs a terminal for the program; leave --no-pty out")
+def _screen(values: Values) -> "Screen":
+    if output_for(values) != PTY:
+        remedy = "add --pty" if values.pty is None else "leave --no-pty out"
+        raise UsageError(f"--progress screen needs a terminal for the program; {remedy}")
     try:
         from longwatch.observe.screen import Screen  # noqa: PLC0415
     except ImportError as error:

@@ -74,7 +74,7 @@ def not_kept(front: Front, error: StoreError) -> None:
     """Say once that our files cannot be written; the run goes on."""
     if not front.unkept:
         front.unkept = True
-        say(f"{front.name}: nothing is kept of this run: {error}")
+        say(f"{front.name}: {error}")
 
 
 def output_lost(front: Front, why: str) -> str:
@@ -93,7 +93,7 @@ def leave_as(
         leave(chosen[reason])
     deadly = _deadly(front, reason, signal)
     if deadly is not None:
-        leave_by(deadly)
+        leave_by(deadly, group=front.terminal is not None and front.terminal.pressed == deadly == signal)
     status = exit_status(reason, code, signal, result_ok=result_ok)
     if status == 0 and any(pump.lost for pump in front.process.pumps.values()):
         # A success whose output did not arrive is none. Who writes into a pipe without a reader dies of it.

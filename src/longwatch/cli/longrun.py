@@ -6,6 +6,7 @@ Composition only: the watch decides, the driver loops, effects act, the voice sp
 import os
 
 from longwatch.cli.ended import finish
+from longwatch.cli.extras import file_sources
 from longwatch.cli.leaving import not_kept, output_lost
 from longwatch.cli.main import ENDING, PASSED_ON, USAGE_ERROR, Front, leave, say
 from longwatch.cli.specs import limits_for_people, spec_of
@@ -17,7 +18,7 @@ from longwatch.errors import StoreError
 from longwatch.options import recorded
 from longwatch.paths import rfc3339, state
 from longwatch.posix import gears
-from longwatch.posix.files import FileSource
+from longwatch.posix.echo import Echo
 from longwatch.posix.identity import identity
 from longwatch.posix.postmortem import elsewhere, unbuffered_hint
 from longwatch.posix.process import STDOUT
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
 
+    from longwatch.posix.terminal import Terminal
     from longwatch.runtime.effects import Sampler
     from longwatch.runtime.guardian import Guardian
 else:
@@ -104,13 +106,10 @@ class LongRun:
     # -- composition
 
     def _samplers(self) -> "list[Sampler]":
-        found: list[Sampler] = []
-        for source in self.front.values.progress:
-            if source.startswith("file:"):
-                found.append(FileSource(source))
-        if self.front.screen is not None:
-            found.append(self.front.screen)
-        return found
+        """Return what has to be looked at. A file that the program wrote first thing is seen only if `prepare` looked."""
+        front = self.front
+        files = file_sources(front.values) if front.files is None else front.files
+        return [*files, *([] if front.screen is None else [front.screen])]
 
     def _connect(self) -> None:
         self.effects.sinks = [self._before_stop_notes, self.voice.heard]
@@ -125,7 +124,17 @@ class LongRun:
             elif pump.sink is not None and pump.sink.failed is not None:
                 self._sink_failed(pump.sink.failed)
         if self.front.terminal is not None:
-            self.effects.type = self.front.terminal.type
+            self.effects.type = self._type
+            self.front.terminal.on_suspend = self._suspend
+
+    def _type(self, text: str) -> None:
+        """Type a nudge. The terminal's echo of it is our own doing and moves no clock."""
+        pump, terminal = self.front.process.pumps[STDOUT], self.front.terminal
+        if terminal is not None:
+            pump.judge = Echo(pump, text)
+            if self.front.screen is not None:
+                self.front.screen.pardon()
+            terminal.type(text)
 
     def _set_timers(self) -> None:
         values, started = self.front.values, self.watch.started
@@ -197,11 +206,11 @@ class LongRun:
         elif signum in PASSED_ON and process.ended is None:
             self._pass_on(signum)
         elif signum == _signal.SIGWINCH and self.front.terminal is not None:
-            self.front.terminal.resized()
+            self._resized(self.front.terminal)
         elif signum == _signal.SIGTSTP:
             self._suspend()
         elif signum == _signal.SIGCONT:
-            self.tree.signal(_signal.SIGCONT)
+            self._go_on()
 
     def _pass_on(self, signum: int) -> None:
         try:
@@ -226,9 +235,18 @@ class LongRun:
         if self.front.terminal is not None:
             self.front.terminal.suspend()
         os.kill(os.getpid(), _signal.SIGSTOP)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Continued, in the background (`bg`: the terminal is another's) or in the foreground, also after that."""
         if self.front.terminal is not None:
             self.front.terminal.resume()
         self.tree.signal(_signal.SIGCONT)
+
+    def _resized(self, terminal: "Terminal") -> None:
+        terminal.resized()
+        if self.front.screen is not None:
+            self.front.screen.resize(*terminal.size)
 
     def _reader_gone(self) -> None:
         """Whoever read our output left: as in any pipeline, that ends the run."""

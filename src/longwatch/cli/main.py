@@ -9,7 +9,7 @@ import os
 import sys
 
 from longwatch.errors import UsageError
-from longwatch.options import Values, child_environment, parse
+from longwatch.options import DEFAULT, Values, child_environment, parse
 from longwatch.paths import new_run_id, safe_name
 from longwatch.posix.process import STDERR, STDOUT, Process, own_children, start
 from longwatch.posix.reactor import Reactor, SignalPipe
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from longwatch.observe.screen import Screen
+    from longwatch.posix.files import FileSource
     from longwatch.posix.sink import Log
     from longwatch.posix.terminal import Terminal
 else:
@@ -118,8 +119,8 @@ class Front:
     """What a foreground run holds from its first instant on."""
 
     __slots__ = (
-        "argv", "ear", "ended_by", "log", "merged", "name", "process", "reactor", "report_fd", "run_id", "screen",
-        "strangers", "subreaper", "terminal", "unkept", "values",
+        "argv", "ear", "ended_by", "files", "log", "merged", "name", "process", "reactor", "report_fd", "run_id",
+        "screen", "strangers", "subreaper", "terminal", "unkept", "values",
     )  # fmt: skip
 
     def __init__(self, values: Values, argv: list[str], run_id: str, name: str) -> None:
@@ -136,6 +137,7 @@ class Front:
         self.subreaper = False
         #: Children that we had before this run, as in `sleep 9 & exec longwatch run ...`.
         self.strangers: list[int] = []
+        self.files: list[FileSource] | None = None
         self.log: Log | None = None
         self.terminal: Terminal | None = None
         self.screen: Screen | None = None
@@ -153,7 +155,8 @@ def _prepare(values: Values, command: list[str]) -> Front:
     """Do all that can fail for a reason of the user's before anything is started. Raises UsageError."""
     name = values.name or safe_name(command[0])
     front = Front(values, command, new_run_id(name), name)
-    if values.report or values.log or values.not_progress or values.nudge or "screen" in values.progress:
+    named = values.source("progress") != DEFAULT
+    if named or values.report or values.log or values.not_progress or values.nudge:
         from longwatch.cli.extras import prepare  # noqa: PLC0415
 
         prepare(front)
@@ -255,8 +258,11 @@ def leave(status: int) -> "NoReturn":
     os._exit(status)
 
 
-def leave_by(signum: int) -> "NoReturn":
-    """End by the very signal, so that a shell's loop ends too; a signal that does not end us becomes 128+N."""
+def leave_by(signum: int, *, group: bool = False) -> "NoReturn":
+    """End by the very signal, so that a shell's loop ends too; a signal that does not end us becomes 128+N.
+
+    `group` also sends it to those beside us, as our terminal would have done with the key.
+    """
     _signal.signal(signum, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
     if signum == _signal.SIGQUIT:
@@ -264,7 +270,7 @@ def leave_by(signum: int) -> "NoReturn":
         import resource  # noqa: PLC0415 - a C module that is only needed here, at the very end
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    os.kill(os.getpid(), signum)
+    os.kill(0 if group else os.getpid(), signum)
     os._exit(128 + signum)
 
 

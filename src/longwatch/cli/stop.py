@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -36,8 +37,10 @@ def command(run: str, kill_after: str | None, as_json: bool) -> None:
     if not folder.here or supervisor is None:
         fail(f"{folder.run} runs on {clean(folder.meta.get('host'))}; stop it there")
     began = time.monotonic()
-    _ask(folder, supervisor, grace)
-    if not _ended(supervisor, (GRACE if grace is None else grace) + PATIENCE_MS):
+    hosted = folder.meta.get("hosted") is True
+    _ask(folder, supervisor, grace, hosted=hosted)
+    over = _reported(folder) if hosted else None
+    if not _ended(supervisor, (GRACE if grace is None else grace) + PATIENCE_MS, over):
         fail(f"{folder.run} is not over yet; longwatch why {folder.run} shows what it waits for")
     _tell(folder, round((time.monotonic() - began) * 1000), as_json)
 
@@ -51,12 +54,17 @@ def _require_right(folder: Folder) -> None:
         )
 
 
-def _ask(folder: Folder, supervisor: Identity, grace: int | None) -> None:
-    """Leave word who wants it, then send TERM; CONT behind it, for a supervisor that somebody stopped."""
+def _ask(folder: Folder, supervisor: Identity, grace: int | None, *, hosted: bool = False) -> None:
+    """Leave word who wants it, then send TERM; CONT behind it, for a supervisor that somebody stopped.
+
+    A run of the library reads the word at its next look: its supervisor is somebody's program, not ours to signal.
+    """
     message: dict[str, Any] = {"op": "stop", "origin": "explicit", "pid": os.getpid()}
     if grace is not None:
         message["grace_ms"] = grace
     channel_append(state(), folder.run, message)
+    if hosted:
+        return
     answer = signal_verified(supervisor, signal.SIGTERM)
     if answer == REFUSED:
         fail(f"{folder.run}: longwatch (pid {supervisor.pid}) belongs to another user")
@@ -64,8 +72,13 @@ def _ask(folder: Folder, supervisor: Identity, grace: int | None) -> None:
         signal_verified(supervisor, signal.SIGCONT)
 
 
-def _ended(supervisor: Identity, patience: int) -> bool:
-    """Wait until the supervisor has ended; False when that takes too long."""
+def _reported(folder: Folder) -> Callable[[], bool]:
+    """Return what tells whether a run is over whose supervisor lives on."""
+    return lambda: folder.report() is not None
+
+
+def _ended(supervisor: Identity, patience: int, over: Callable[[], bool] | None = None) -> bool:
+    """Wait until the supervisor has ended, or `over` is true; False when that takes too long."""
     deadline = time.monotonic() + patience / 1000
     try:
         descriptor = os.pidfd_open(supervisor.pid)
@@ -79,7 +92,9 @@ def _ended(supervisor: Identity, patience: int) -> bool:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            ready.poll(left * 1000 if descriptor >= 0 else _POLL_MS)
+            if over is not None and over():
+                break
+            ready.poll(left * 1000 if descriptor >= 0 and over is None else _POLL_MS)
     finally:
         if descriptor >= 0:
             os.close(descriptor)

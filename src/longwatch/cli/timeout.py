@@ -88,8 +88,6 @@ class Timed:
                 os.setpgid(0, 0)
             except OSError:
                 pass  # a session's leader has its own already
-        for signum in (_signal.SIGTTIN, _signal.SIGTTOU):
-            _signal.signal(signum, _signal.SIG_IGN)
         self.subreaper = become_subreaper()
         self.strangers = own_children()
         reactor = Reactor()
@@ -99,6 +97,9 @@ class Timed:
         self.ear = Ear(reactor, _HEARD)
         launch = Launch(self.argv, output=INHERIT, new_session=False)
         self.process = start(launch, {}, reactor)
+        # For us alone: the command's own would be gone for good, and a `read` in the background would fail.
+        for signum in (_signal.SIGTTIN, _signal.SIGTTOU):
+            _signal.signal(signum, _signal.SIG_IGN)
 
     def supervise(self) -> None:
         """The command outlived the first blink: load the watch, and drive it to the end."""

@@ -49,6 +49,7 @@ _WORDS = {
     "linger": "finished {window} ago, and still there",
     "effect": "nothing changed for {window}",
 }
+_OF_TIME = ("ceiling", "timeout", "soft")
 _AVERTED = {
     "progress": "there was progress",
     "held": "its silence is expected",
@@ -164,8 +165,9 @@ class Voice:
         self._told_why = True
         self._say(self._why())
         if self.story.post_mortem is not None:
-            notes = "; ".join([self.story.post_mortem.diagnosis, *self.story.notes])
-            self._say(f"cause: {notes}")
+            # A limit of time is reached by busy programs too: what they were at is no cause.
+            head = "it was at" if self._fired is not None and self._fired.limit in _OF_TIME else "cause"
+            self._say(f"{head}: " + "; ".join([self.story.post_mortem.diagnosis, *self.story.notes]))
 
     def ended(self, report: "Mapping[str, Any]", *, recorded: bool) -> None:
         """Say how a stop went; a run that ended by itself needs no words."""
@@ -221,7 +223,11 @@ class Voice:
         # Names of processes and words of hooks are somebody else's: no control character of theirs gets through.
         clean = "".join(c if c.isprintable() else "?" for c in text)
         self.clear()
-        say(f"{self.name}: {clean}")
+        if self.hidden and self._tty:
+            # The program has the terminal, and there a new line does not begin at the left edge by itself.
+            _write(f"\r\nlongwatch: {self.name}: {clean}\r\n".encode("utf-8", "replace"))
+        else:
+            say(f"{self.name}: {clean}")
 
 
 def _told(fact: Fact) -> str | None:

@@ -64,6 +64,8 @@ def _values(given: dict[str, Any]) -> Values:
             f"the {unseen[0]} of a process that already runs cannot be seen; name a file that it writes: "
             "--progress file:GLOB"
         )
+    if unseen:
+        values.put("progress", (), DEFAULT)  # only time is left: silence that nobody can see is none
     return values
 
 

@@ -62,11 +62,8 @@ class Timekeeper:
 
     def reached(self, now: int) -> Limit | None:
         """Return the first limit, in the order of the table, whose deadline has come."""
-        for limit in self.limits:
-            due = limit.deadline(self.holds)
-            if due is not None and due <= now:
-                return limit
-        return None
+        due = ((limit, limit.deadline(self.holds)) for limit in self.limits)
+        return next((limit for limit, at in due if at is not None and at <= now), None)
 
     def left(self, now: int) -> dict[str, int | None]:
         """Return what is left of each limit; of several calls or questions, of the nearest."""

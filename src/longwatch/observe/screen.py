@@ -27,6 +27,7 @@ class Screen:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self._pending = bytearray()
+        self._pardoned = False
         self._last = self._look()
 
     def feed(self, chunk: memoryview) -> None:
@@ -36,17 +37,31 @@ class Screen:
             del self._pending[:-MOST]
 
     def resize(self, rows: int, columns: int) -> None:
-        """Follow the terminal's size; a redraw that only follows from it is seen as a change."""
+        """Follow the terminal's size. What is drawn anew because of it is no progress."""
+        self._draw()
         self._screen.resize(rows, columns)
+        self._last = self._look()
+        self.pardon()
+
+    def pardon(self) -> None:
+        """The next change is our own doing (a line was typed, the size changed): it will not count."""
+        self._draw()
+        self._pardoned = True
 
     def sample(self) -> bool:
         """Draw what came, and return whether anything but spinners and counters looks different."""
         if not self._pending:
             return False
+        self._draw()
+        last, self._last = self._last, self._look()
+        changed = self._last != last
+        counts = changed and not self._pardoned
+        self._pardoned = self._pardoned and not changed
+        return counts
+
+    def _draw(self) -> None:
         data, self._pending = bytes(self._pending[-MOST:]), bytearray()
         self._stream.feed(data)
-        last, self._last = self._last, self._look()
-        return self._last != last
 
     def _look(self) -> tuple[str, ...]:
         # Runs of zeros are one: a counter that gains a digit is still a counter.

@@ -68,7 +68,7 @@ class FastGear:
         while budget > 0:
             count = self._advance()
             if count is None:
-                return True
+                break
             if count < 0:
                 return False
             budget -= count

@@ -118,6 +118,12 @@ def read_stat(pid: int) -> bytes | None:
     return read(f"/proc/{pid}/stat", limit=1)
 
 
+def ignores(pid: int, signum: int) -> bool:
+    """Return whether a process ignores a signal; False when nobody can tell."""
+    _, found, rest = (read(f"/proc/{pid}/status") or b"").partition(b"\nSigIgn:\t")
+    return bool(found) and bool(int(rest.partition(b"\n")[0], 16) >> (signum - 1) & 1)
+
+
 def process(pid: int) -> ProcessInfo | None:
     """Return one process, zombies included; None when there is none with this pid."""
     if sys.platform != "linux":

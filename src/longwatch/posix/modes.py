@@ -63,7 +63,7 @@ class ModeTracker:
         """Return the sequences that bring it all back, for a program that goes on after a stop."""
         parts = [b"\x1b[?%dh" % mode for mode in (*_SCREENS, *_SET_BY_PROGRAM) if self.modes.get(mode)]
         parts += [b"\x1b[?%dl" % mode for mode in _CLEARED_BY_PROGRAM if not self.modes.get(mode, True)]
-        parts += [done for done, _ in self._state.values()]
+        parts += [done for name, (done, _) in self._state.items() if name != "colours"]
         if self._flags[0]:
             parts.append(b"\x1b[=%du" % self._flags[0])
         parts += [b"\x1b[>%du" % flags for flags in self._flags[1:]]
@@ -99,7 +99,7 @@ class ModeTracker:
         if parameters[:2] == b">4":
             self._note("keys", b"[" + parameters + b"m", parameters in (b">4", b">4;0"), b"\x1b[>4m")
         elif parameters[:1] not in (b">", b"?"):
-            # Only whether any is on: a program that goes on redraws in its own colours.
+            # Only whether any is on: a program that goes on draws in its own colours again.
             self._note("colours", b"[m", parameters in (b"", b"0"), b"\x1b[m")
 
     def _keyboard(self, parameters: bytes) -> None:

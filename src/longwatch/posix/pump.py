@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import ClassVar, Protocol
 
     from longwatch.posix.reactor import Reactor
-    from longwatch.posix.sink import Sink
+    from longwatch.posix.sink import Log, Sink
 
     class Gear(Protocol):
         """Moves bytes from source to sink inside the kernel."""
@@ -28,18 +28,13 @@ if TYPE_CHECKING:
         def captured(self) -> Captured: ...
 
     class Judge(Protocol):
-        """Tells progress from mere signs of life."""
+        """Tells progress from mere signs of life; `longwatch.posix.judge` has the usual one."""
 
         last: int
         count: int
 
         def feed(self, chunk: memoryview, now: int) -> bool: ...
         def settle(self) -> bool: ...
-
-    class Logger(Protocol):
-        """Takes a copy of every byte, and never raises."""
-
-        def write(self, data: memoryview) -> None: ...
 
 
 # Reads of one turn, so that two streams share the loop fairly.
@@ -74,7 +69,7 @@ class Pump:
     def __init__(
         self, reactor: "Reactor", fd: int, sink: "Sink | None" = None, *, head: int = HEAD, tail: int = TAIL,
         on_end: "Callable[[], object] | None" = None, on_broken: "Callable[[], object] | None" = None,
-        on_warning: "Callable[[str], object] | None" = None, judge: "Judge | None" = None, log: "Logger | None" = None,
+        on_warning: "Callable[[str], object] | None" = None, judge: "Judge | None" = None, log: "Log | None" = None,
         taps: "Iterable[Callable[[memoryview], object]]" = (), before_write: "Callable[[], object] | None" = None,
     ) -> None:  # fmt: skip
         self._reactor = reactor
@@ -126,6 +121,8 @@ class Pump:
         """Take a bounded amount from the source. The reactor calls this; a spurious call does no harm."""
         if self.ended or self.blocked_since is not None:
             return
+        if self._full_reads >= _FULL_READS and self._gear is None:
+            self._engage()
         if self._gear is not None:
             if not self._looked_at() and self._gear.shift():
                 return
@@ -133,8 +130,6 @@ class Pump:
         for _ in range(_TURN):
             if self.ended or self.blocked_since is not None or not self._read():
                 return
-        if self._full_reads >= _FULL_READS:
-            self._engage()
 
     def finish(self) -> None:
         """Give the stream up: read what is there already, pass on what the sink takes now, and end."""

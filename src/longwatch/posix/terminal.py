@@ -4,11 +4,14 @@ import os
 import select
 import termios
 
+from longwatch.posix.identity import ignores
 from longwatch.posix.modes import ModeTracker
 from longwatch.posix.sink import reopen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal as _signal
+    from collections.abc import Callable
     from typing import Any, Protocol, Self
 
     from longwatch.posix.child import Child
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
         child: Child
         reactor: Reactor
         pumps: dict[str, Pump]
+else:
+    import _signal
 
 
 _KEYS = 4096
@@ -40,14 +45,19 @@ class Terminal:
     """
 
     __slots__ = (
-        "_active", "_blocked", "_given", "_in", "_keys", "_last", "_master", "_out", "_reactor", "_saved", "_typed",
-        "tracker",
+        "_active", "_blocked", "_given", "_in", "_keys", "_last", "_leader", "_master", "_out", "_reactor", "_saved",
+        "_typed", "on_suspend", "pressed", "tracker",
     )  # fmt: skip
 
     def __init__(
         self, reactor: "Reactor", tty_in: int, tty_out: int, master: int, *, keys: bool = True
     ) -> None:
         self.tracker = ModeTracker()
+        #: The last signal that a key asked for (INT or QUIT; 0 for none), whoever makes it of the key.
+        self.pressed = 0
+        #: Called at the suspend key; see `_suspends`.
+        self.on_suspend: Callable[[], object] | None = None
+        self._leader = 0
         self._reactor = reactor
         self._given = tty_in
         self._out = tty_out
@@ -68,6 +78,7 @@ class Terminal:
         master = process.child.master_fd
         assert master is not None
         terminal = cls(process.reactor, tty_in, tty_out, master, keys=keys)
+        terminal._leader = process.child.pid
         process.pumps["stdout"].taps.append(terminal.tracker.feed)
         return terminal
 
@@ -109,6 +120,11 @@ class Terminal:
         self._typed += text.encode("utf-8", "surrogateescape") + b"\r"
         self._pass()
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the child's terminal."""
+        return termios.tcgetwinsize(self._master)
+
     def resized(self) -> None:
         """Tell the child the size of our terminal; the kernel signals it only if that is a new one."""
         for fd in (self._out, self._given):
@@ -140,9 +156,37 @@ class Terminal:
         if not keys:
             self._ended()
             return
+        settings = _settings(self._master)
+        while self._suspends(settings) and (key := settings[_CC][termios.VSUSP]) in keys:  # type: ignore[index]
+            before, _, keys = keys.partition(key)
+            self._take(before, settings)
+            self.on_suspend()  # type: ignore[misc]
+        self._take(keys, settings)
+
+    def _take(self, keys: bytes, settings: "list[Any] | None") -> None:
+        if not keys:
+            return
+        if settings is not None:
+            for key, signum in ((termios.VINTR, _signal.SIGINT), (termios.VQUIT, _signal.SIGQUIT)):
+                if settings[_CC][key] in keys:
+                    self.pressed = signum
         self._last = keys[-1:]
         self._typed += keys
         self._pass()
+
+    def _suspends(self, settings: "list[Any] | None") -> bool:
+        """Return whether the suspend key is for us: it would make a signal that cannot stop who it is for.
+
+        The kernel lets no TSTP stop a program that leads its session without a shell above it there; our shell is
+        outside. So we stop it and ourselves, unless it ignores the signal or another of its jobs has its terminal.
+        """
+        if self.on_suspend is None or self._saved is None or settings is None:
+            return False
+        try:
+            leads = os.tcgetpgrp(self._master) == self._leader
+        except OSError:
+            return False
+        return bool(settings[_LFLAG] & termios.ISIG) and leads and not ignores(self._leader, _signal.SIGTSTP)
 
     def _ended(self) -> None:
         """The input is over. A terminal has no end but a key, and in the middle of a line it takes two."""

@@ -118,7 +118,11 @@ class Tree:
 
     def members(self) -> list[Identity]:
         """Return what is alive of the run and ours to end. Empty: the tree is gone."""
-        return [info.identity for info in self.infos() if info.pid not in self._refused]
+        return [info.identity for info in self.mortal(self.infos())]
+
+    def mortal(self, infos: "list[ProcessInfo]") -> "list[ProcessInfo]":
+        """Return those of a pass that are ours to end."""
+        return [info for info in infos if info.pid not in self._refused]
 
     def survivors(self) -> list[str]:
         """Return what is alive of the run as `pid name`, also what we may not signal."""
@@ -185,20 +189,29 @@ class Tree:
         """
         self._refused.clear()
         deadline = time.monotonic() + patience / 1000
+        met: set[int] = set()
         passes = 0
         while True:
             if passes >= STORM:
                 self._freeze(deadline)
             struck = self.pids(visit=lambda pid: self._send(pid, _signal.SIGKILL))
-            mortal = [pid for pid in struck if pid not in self._refused]
-            # A few of many are enough to wait for: the pass after this finds the rest, and looking costs them time.
-            for pid in mortal[:: -(len(mortal) // SAMPLES + 1)]:
-                wait_for_death(pid, deadline)
             self.reap()
             passes += 1
+            # Children of what has just been killed come to us as orphans: look again before waiting for anyone.
+            if not met.issuperset(struck) and time.monotonic() < deadline:
+                met.update(struck)
+                continue
+            self._outlive(struck, deadline)
             left = self.infos()
-            if time.monotonic() >= deadline or all(info.pid in self._refused for info in left):
+            if time.monotonic() >= deadline or not self.mortal(left):
                 return [info.label for info in left]
+
+    def _outlive(self, struck: list[int], deadline: float) -> None:
+        """Wait for some of the killed, and reap: the next look finds the rest, and each look takes time from them."""
+        doomed = [pid for pid in struck if pid not in self._refused]
+        for pid in doomed[:: -(len(doomed) // SAMPLES + 1)]:
+            wait_for_death(pid, deadline)
+        self.reap()
 
     def reap(self) -> None:
         """Reap the orphans that we adopted and that have ended, each by its own pid; never the leader."""

@@ -216,10 +216,13 @@ class ProcessEffects:
             self._sweep_again()
 
     def _sweep(self, command: c.SweepTree) -> None:
+        """Look once, since a look may have to read the whole process table; then wait for who was found."""
         self._sweeping = True
-        names = tuple(self.tree.survivors())
-        if names and self.tree.members():
-            self.tell(o.LeftoversFound(names))
+        left = self.tree.infos()
+        if not self.tree.mortal(left):
+            self._gone()
+            return
+        self.tell(o.LeftoversFound(tuple(info.label for info in left)))
         self._sweep_again()
 
     def _sweep_again(self, now: int = 0) -> None:
@@ -228,11 +231,14 @@ class ProcessEffects:
             return
         hint = self.tree.watch(self.process.reactor, self._sweep_again)
         if hint == 0:
-            self._told_gone = True
-            self.story.survivors = self.tree.survivors()
-            self.tell(o.TreeGone())
+            self._gone()
         elif hint is not None:
             self.later(self.clock() + hint, self._sweep_again)
+
+    def _gone(self) -> None:
+        if not self._told_gone:
+            self._told_gone = True
+            self.tell(o.TreeGone())
 
     def _nudge(self, command: c.Nudge) -> None:
         if self.type is not None:
@@ -251,7 +257,8 @@ class ProcessEffects:
             self.tell(o.Drained())
 
     def begin(self) -> None:
-        """Tell what happened before there was anybody to tell."""
+        """Tell what happened before there was anybody to tell, and before there was a pidfd to tell it."""
+        self.process.look()
         self._process_changed()
 
     def end(self) -> None:

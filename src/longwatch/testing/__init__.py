@@ -2,9 +2,9 @@
 
 from longwatch.testing import Playbook, children
 
-book = Playbook(Spec({"idle": LimitSpec(5_000)}, held=("output",)))
+book = Playbook(Spec({"idle": LimitSpec(5_000)}, held=("output",)), ignore=(LimitNoted,))
 book.tell(1_000, ProgressSeen("output"))
-book.expect(6_000, like(LimitFired, limit="idle"), CapturePostMortem("idle"))
+book.expect(6_000, like(LimitFired, limit="idle"), like(Notify), CapturePostMortem("idle"))
 book.play()
 """
 

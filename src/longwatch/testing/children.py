@@ -131,9 +131,13 @@ def exits(code: int = 0, text: str = "") -> list[str]:
 
 
 def dies(signal: int = 9) -> list[str]:
-    """End by a signal of its own."""
-    return _python("import os, signal", f"signal.signal({signal}, signal.SIG_DFL) if {signal} not in (9, 19) else 0",
-                   f"os.kill(os.getpid(), {signal})")  # fmt: skip
+    """End by a signal of its own, without a core file."""
+    return _python(
+        "import os, resource, signal",
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
+        f"if {signal} not in (signal.SIGKILL, signal.SIGSTOP): signal.signal({signal}, signal.SIG_DFL)",
+        f"os.kill(os.getpid(), {signal})",
+    )
 
 
 def stopped(seconds: float = LIFE) -> list[str]:
