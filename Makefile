@@ -86,7 +86,7 @@ bench: venv ## Measure an installed wheel against its peers, and print ratios
 	@test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
 	@$(VENV)-bench/bin/python -m pip install --quiet dist/*.whl
 	@$(VENV)-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
-	$(VENV)-bench/bin/python -m bench
+	$(VENV)-bench/bin/python -m bench $(ARGS)
 
 capabilities: venv ## List capability rows and faults without a test
 	@$(BIN)/python scripts/capabilities.py

@@ -22,7 +22,7 @@ HELD = 2_000
 
 def perf_10(lab: Lab) -> list[Figure]:
     """The moment at which the program has TERM, less its last word and the idle limit."""
-    rounds = lab.rounds(60, 8)
+    rounds = lab.rounds(40, 8)
     quiet = alternate(_stops(lab), rounds)
     with _busy(2 * (os.cpu_count() or 1)):
         loaded = alternate(_stops(lab), rounds)

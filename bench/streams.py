@@ -205,4 +205,4 @@ def _cases(
 
 
 def _rounds(lab: Lab) -> int:
-    return lab.rounds(5, 2)
+    return lab.rounds(3, 2)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,17 @@ FOLDERS = {
 PURE = helpers.ROOT / "tests" / "core"
 # How long what a test has ended may take to be gone, in seconds.
 DYING = 2.0
+
+
+def pytest_configure() -> None:
+    """Undo what `nohup` and `&` leave behind: a shell cannot even trap a signal that it was started without."""
+    for number, usual in {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGQUIT: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
@@ -56,21 +68,23 @@ def leak_check(home: Path, request: pytest.FixtureRequest) -> Iterator[None]:
         return
     marker = f"{helpers.MARKER}={home.name}"
     before = set(helpers.descendants())
+    left: dict[int, str] = {}
 
-    def left() -> set[int]:
-        return {*helpers.processes_with(marker), *helpers.descendants()} - before
+    def tidy() -> bool:
+        found = {*helpers.processes_with(marker), *helpers.descendants()} - before
+        left.clear()
+        left.update({pid: helpers.command_line(pid)[:80] for pid in sorted(found)})
+        return not left
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(*marker.split("="))
         yield
     try:
-        helpers.wait_until(lambda: not left(), DYING)
+        helpers.wait_until(tidy, DYING)
     except AssertionError:
-        found = left()
-        named = ", ".join(f"{pid} {helpers.command_line(pid)[:80]}" for pid in sorted(found))
-        helpers.kill_all(sorted(found))
-        if found:
-            pytest.fail(f"left running: {named}", pytrace=False)
+        helpers.kill_all(list(left))
+        named = ", ".join(f"{pid} {words}" for pid, words in left.items())
+        pytest.fail(f"left running: {named}", pytrace=False)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import helpers
 HERE = str(Path(__file__).parent)
 # The ways in which a process gets away from the test that caused it.
 ESCAPES = {
-    "child": "subprocess.Popen(['sleep', '60'])",
-    "session": "subprocess.Popen(['sleep', '60'], start_new_session=True)",
-    "orphan": "subprocess.run(['sh', '-c', 'sleep 60 >/dev/null 2>&1 &'])",
+    "child": "subprocess.Popen(['tail', '-f', '/dev/null'])",
+    "session": "subprocess.Popen(['tail', '-f', '/dev/null'], start_new_session=True)",
+    "orphan": "subprocess.run(['sh', '-c', 'tail -f /dev/null >/dev/null 2>&1 &'])",
     "fork": "os.fork() or time.sleep(60)",
 }
 

@@ -14,8 +14,8 @@ BARRED = {
     "tempfile", "inspect", "importlib.metadata", "click", "psutil", "pydantic", "sqlite3",
 }  # fmt: skip
 # Modules of ours, packages included; a module costs 2 % of the interpreter's start, so mind the goal of 1.25 times.
-BLINK = 29
-LONG = 64
+BLINK = 28
+LONG = 66
 
 
 def imported(*argv: str | Path) -> set[str]:
@@ -38,6 +38,15 @@ def run(bare: set[str], *words: str) -> set[str]:
     return found
 
 
+def blink(bare: set[str], option: str) -> set[str]:
+    """Return what a command that ends at once costs; on a busy machine it may take more than the blink."""
+    for _ in range(20):
+        found = run(bare, option, "--", "true")
+        if "longwatch.cli.longrun" not in found:
+            return found
+    raise AssertionError("no `true` ended within the blink, twenty times")
+
+
 def of_ours(found: set[str]) -> list[str]:
     """Return the modules of this project."""
     return sorted(name for name in found if name.partition(".")[0] == "longwatch")
@@ -46,7 +55,7 @@ def of_ours(found: set[str]) -> list[str]:
 @pytest.mark.parametrize("option", ["--no-pty", "--pty"])
 def test_a_command_that_is_over_at_once_loads_little(bare: set[str], option: str) -> None:
     """A command that ends at once costs few modules, and none of the expensive ones."""
-    found = run(bare, option, "--", "true")
+    found = blink(bare, option)
     assert not found & BARRED
     assert len(of_ours(found)) <= BLINK, of_ours(found)
 

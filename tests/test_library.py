@@ -509,23 +509,32 @@ class TestInterrupted:
     """An exception that comes from outside stops the tree first."""
 
     SCRIPT = (
-        "import longwatch, sys\n"
-        "try: longwatch.run(sys.argv[1:], longwatch.Limits(idle=60, grace=60), output='pass')\n"
+        "import longwatch, sys, {module}\n"
+        "async def main(): await longwatch.run_async(*words, output='pass')\n"
+        "words = sys.argv[1:], longwatch.Limits(idle=60, grace=60)\n"
+        "try: {call}\n"
         "except KeyboardInterrupt: print('interrupted', flush=True)\n"
     )
+    CALLS = {
+        "sys": "longwatch.run(*words, output='pass')",
+        "asyncio": "asyncio.run(main())",
+        "trio": "trio.run(main)",
+    }
 
-    def host(self, argv):
+    def host(self, argv, module="sys"):
         """Start a program that runs another one, and wait until that one is ready."""
+        script = self.SCRIPT.format(module=module, call=self.CALLS[module])
         popen = subprocess.Popen(
-            [sys.executable, "-c", self.SCRIPT, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-c", script, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
         assert popen.stdout.readline().startswith("ready")
         return popen
 
-    def test_ctrl_c_stops_the_tree_and_is_raised(self):
+    @pytest.mark.parametrize("module", CALLS)
+    def test_ctrl_c_stops_the_tree_and_is_raised(self, module):
         """KeyboardInterrupt reaches the caller after the program has cleaned up and is gone."""
-        with helpers.ending(self.host(children.handles_term())) as popen:
+        with helpers.ending(self.host(children.handles_term(), module)) as popen:
             below = helpers.descendants(popen.pid)
             popen.send_signal(signal.SIGINT)
             assert popen.communicate(timeout=15) == ("bye\ninterrupted\n", "")

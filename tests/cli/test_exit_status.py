@@ -86,9 +86,8 @@ def test_a_shell_loop_ends_with_ctrl_c() -> None:
     loop = f"for i in 1 2 3; do echo turn $i; {helpers.LONGWATCH} run --no-pty sleep 60; done; echo through"
     with helpers.Screen(["bash", "-c", loop]) as screen:
         screen.wait_for("turn 1")
-        helpers.wait_until(
-            lambda: "sleep" in " ".join(map(helpers.command_line, helpers.descendants(screen.process.pid)))
-        )
+        shell_pid = screen.process.pid
+        helpers.wait_until(lambda: "sleep 60" in map(helpers.command_line, helpers.descendants(shell_pid)))
         screen.send("\x03")
         screen.wait(10)
         assert "turn 2" not in screen.text
@@ -124,3 +123,14 @@ def test_a_success_that_did_not_arrive_is_none(tmp_path: Path) -> None:
     """Where the program's output could not be written its success is ours to deny: 125."""
     with open("/dev/full", "wb") as full:
         assert supervise(program=shell("echo x"), stdout=full).code == 125
+
+
+def test_ctrl_c_while_we_load_is_no_traceback(tmp_path: Path) -> None:
+    """Interrupted before anything is loaded longwatch ends by that signal, like any program, without a word."""
+    package = tmp_path / "longwatch" / "cli"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "main.py").write_text("import os, time\nos.kill(os.getpid(), 2)\ntime.sleep(5)\n")
+    done = helpers.run_cli("run", "true", env={"PYTHONPATH": str(tmp_path)}, measured=False)
+    assert (done.code, done.out, done.err) == (-2, "", "")

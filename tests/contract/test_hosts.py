@@ -94,6 +94,7 @@ def _everything_is_loaded():
 @pytest.fixture(autouse=True)
 def _nothing_of_the_host_changes():
     """No run changes a handler, starts a thread that stays, or keeps a descriptor."""
+    gc.collect()
     handlers = [signal.getsignal(number) for number in range(1, 32)]
     threads = threading.active_count()
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -277,11 +278,14 @@ class TestCancelledAsyncio:
             await started()
             raise ValueError("neighbour")
 
+        async def together():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(longwatch.run_async(children.silent()))
+                group.create_task(fail())
+
         async def main():
-            with pytest.RaisesGroup(ValueError):
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(longwatch.run_async(children.silent()))
-                    group.create_task(fail())
+            with pytest.raises(ExceptionGroup):
+                await together()
             assert helpers.descendants() == []
 
         in_asyncio(main)
@@ -349,11 +353,14 @@ class TestCancelledTrio:
             await started()
             raise ValueError("neighbour")
 
+        async def together():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(longwatch.run_async, children.silent())
+                nursery.start_soon(fail)
+
         async def main():
-            with pytest.RaisesGroup(ValueError):
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(longwatch.run_async, children.silent())
-                    nursery.start_soon(fail)
+            with pytest.raises(ExceptionGroup):
+                await together()
             assert helpers.descendants() == []
 
         trio.run(main)

@@ -89,17 +89,19 @@ def specs(draw: st.DrawFn, names: Iterable[str] = NAMES, actions: Iterable[str] 
         st.sampled_from(({}, {"Bash": 5 * SECOND}, {"Bash": 0})), st.booleans(),
     )  # fmt: skip
     limits = draw(st.dictionaries(st.sampled_from(tuple(names)), limit, min_size=1))
+    # What keeps limits from acting at all is the exception.
+    seldom = st.sampled_from((False, False, False, True))
     return Spec(
         limits,
-        held=draw(st.sampled_from(((), ("stdout",), ("stdout", "stderr")))),
+        held=draw(st.sampled_from((("stdout",), ("stdout", "stderr"), ("stdout",), ()))),
         sampled=draw(st.sampled_from(((), ("file:log",)))),
         nudge=draw(st.sampled_from((None, "go on"))),
         allow_quiet=draw(st.integers(0, 120 * SECOND)),
         pause_credit=draw(st.integers(0, 120 * SECOND)),
-        observed=draw(st.booleans()),
-        resident=draw(st.booleans()),
-        stall_when_ready=draw(st.booleans()),
-        armed_by_soft=draw(st.booleans()),
+        observed=draw(seldom),
+        resident=draw(seldom),
+        stall_when_ready=draw(seldom),
+        armed_by_soft="soft" in limits and draw(seldom),
     )
 
 

@@ -125,6 +125,16 @@ def test_what_a_finished_program_leaves_is_ended_and_counted() -> None:
 
 
 @pytest.mark.fault("F6")
+def test_a_helper_may_clean_up(tmp_path: Path) -> None:
+    """A leftover is asked to end before it is killed."""
+    tidy, ready = tmp_path / "tidy", tmp_path / "ready"
+    helper = f"trap 'echo x >{tidy}; exit 0' TERM; echo x >{ready}; while :; do sleep 0.05; done"
+    run = supervise(program=shell(f"({helper}) >/dev/null 2>&1 & until [ -s {ready} ]; do sleep 0.02; done"))
+    assert (run.code, run.report["survivors"]) == (0, [])
+    assert tidy.read_text() == "x\n"
+
+
+@pytest.mark.fault("F6")
 def test_a_helper_that_ignores_term_is_ended_too() -> None:
     """A leftover that ignores TERM is killed after a second."""
     run = supervise(

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import helpers
 from longwatch.core.facts import TreeUnkillable
 from longwatch.core.spec import STOP, LimitSpec, Spec
 from longwatch.core.watch import Watch
+from longwatch.posix.identity import SENT, ProcessInfo, process, signal_verified
 from longwatch.posix.process import start
 from longwatch.posix.reactor import Reactor, now
 from longwatch.posix.spawn import Launch
@@ -30,38 +30,42 @@ from supervised import gone, live, numbers, python, shell, supervise
 class Undying(Tree):
     """A tree with one process that no signal reaches, as one in an uninterruptible sleep."""
 
-    def survivors(self) -> list[str]:
-        return ["4242 stuck"]
+    stuck: int
 
-    def kill(self, patience: int = 0) -> list[str]:
-        super().kill(patience)
-        return self.survivors()
-
-    def watch(self, reactor: Reactor, callback: Callable[[], None]) -> int | None:
-        super().watch(reactor, callback)
-        return None
+    def infos(self) -> list[ProcessInfo]:
+        found = process(self.stuck)
+        return super().infos() + ([] if found is None else [found])
 
 
 @pytest.mark.fault("G2")
 def test_what_cannot_be_killed_is_given_up_and_told() -> None:
     """After KILL the wait is bounded: the run ends as unkillable, with an alert and the survivor's name."""
-    process = start(Launch(children.silent()), {}, Reactor())
-    leader = process.child.identity
-    assert leader is not None
-    effects = ProcessEffects(process, Undying(leader, "g2", subreaper=False), now)
-    alerts: list[Any] = []
-    effects.notify = alerts.append
-    spec = Spec({"idle": LimitSpec(200, STOP)}, ("stdout", "stderr"), grace=200)
-    driver = Driver(Watch(spec, process.child.started), effects, process.reactor)
-    effects.begin()
-    began = time.monotonic()
-    block(driver)
-    effects.end()
-    assert time.monotonic() - began < 0.2 + 0.2 + 2 + 2
-    assert [alert.name for alert in alerts][-1] == "tree_unkillable"
+    with helpers.ending(subprocess.Popen(["sleep", "60"])) as stuck:
+        program = start(Launch(children.silent()), {}, Reactor())
+        leader = program.child.identity
+        assert leader is not None
+        tree = Undying(leader, "g2", subreaper=False)
+        tree.stuck = stuck.pid
+        tree._send_verified = lambda info, signum: (
+            info.pid != stuck.pid and signal_verified(info.identity, signum) == SENT
+        )  # type: ignore[method-assign]
+        effects = ProcessEffects(program, tree, now)
+        alerts: list[Any] = []
+        effects.notify = alerts.append
+        spec = Spec({"idle": LimitSpec(200, STOP)}, ("stdout", "stderr"), grace=200)
+        driver = Driver(Watch(spec, program.child.started), effects, program.reactor)
+        effects.begin()
+        began = time.monotonic()
+        block(driver)
+        effects.end()
+        assert stuck.poll() is None
+    # Window, grace, what KILL itself tries, the wait after it.
+    assert time.monotonic() - began < 0.2 + 0.2 + 2 + 2 + 3
+    assert [alert.name for alert in alerts] == ["limit_fired", "tree_unkillable"]
     assert any(isinstance(fact, TreeUnkillable) for fact in effects.story.facts)
-    assert effects.story.survivors == ["4242 stuck"]
+    assert effects.story.survivors == [f"{stuck.pid} sleep"]
     assert driver.watch.ending.reason == "idle"
+    assert not helpers.alive(leader.pid)
 
 
 # G3

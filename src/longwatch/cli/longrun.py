@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from longwatch.posix.terminal import Terminal
+    from longwatch.runtime.driver import Timer
     from longwatch.runtime.effects import Sampler
     from longwatch.runtime.guardian import Guardian
 else:
@@ -45,6 +46,8 @@ else:
 #: Killed in its first quarter second a supervisor has not supervised; a fork is dear for what ends before.
 GUARDIAN_AFTER = 250
 STATUS_EVERY = 1_000
+#: Nobody tells a running job that `fg` has given it the terminal.
+JOIN_EVERY = 250
 #: The ends for which output that a program keeps back may be to blame.
 _OF_SILENCE = ("idle", "first")
 
@@ -98,10 +101,15 @@ class LongRun:
         )  # fmt: skip
         self.guardian: Guardian | None = None
         self.keeping: Keeping | None = None
+        self._joining: Timer | None = None
         self._connect()
         self._set_timers()
         self.effects.begin()
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
         front.ear.act(self._signal)
+        if process.child.stopped():
+            self._suspend_job()
+        self._join(now())
 
     # -- composition
 
@@ -125,7 +133,7 @@ class LongRun:
                 self._sink_failed(pump.sink.failed)
         if self.front.terminal is not None:
             self.effects.type = self._type
-            self.front.terminal.on_suspend = self._suspend
+            self.front.terminal.on_suspend = self._suspend_job
 
     def _type(self, text: str) -> None:
         """Type a nudge. The terminal's echo of it is our own doing and moves no clock."""
@@ -208,9 +216,21 @@ class LongRun:
         elif signum == _signal.SIGWINCH and self.front.terminal is not None:
             self._resized(self.front.terminal)
         elif signum == _signal.SIGTSTP:
-            self._suspend()
+            self._suspend(os.getpid())
+        elif signum == _signal.SIGCHLD:
+            self._child_changed()
         elif signum == _signal.SIGCONT:
             self._go_on()
+
+    def _child_changed(self) -> None:
+        """Reap orphans as they end, not at the next look: as pid 1 of a container there may be very many.
+
+        Some programs stop themselves at the key; with our terminal in their hands nobody could type any more.
+        """
+        self.tree.reap()
+        process = self.front.process
+        if process.ended is None and process.child.stopped():
+            self._suspend_job()
 
     def _pass_on(self, signum: int) -> None:
         try:
@@ -229,24 +249,44 @@ class LongRun:
         self.front.ended_by = signum
         self.driver.tell(StopRequested("interrupted", signal=signum))
 
-    def _suspend(self) -> None:
-        """Job control: the tree is in a session of its own, so the terminal's stop has to be handed on."""
+    def _suspend_job(self) -> None:
+        """Stop as our terminal would have stopped us at the key: with those beside us, such as the shell of a script."""
+        if self.front.terminal is not None and self.front.terminal.joined:
+            self._suspend(0)
+
+    def _suspend(self, whom: int) -> None:
+        """Job control: the tree is in a session of its own, so the terminal's stop has to be handed on.
+
+        Where no shell could let us go on, the kernel does not stop us either, and the tree goes on at once.
+        """
         self.tree.signal(_signal.SIGSTOP)
         if self.front.terminal is not None:
             self.front.terminal.suspend()
-        os.kill(os.getpid(), _signal.SIGSTOP)
+        ours = _signal.signal(_signal.SIGTSTP, _signal.SIG_DFL)
+        os.kill(whom, _signal.SIGTSTP)
+        _signal.signal(_signal.SIGTSTP, ours)
         self._go_on()
 
     def _go_on(self) -> None:
-        """Continued, in the background (`bg`: the terminal is another's) or in the foreground, also after that."""
-        if self.front.terminal is not None:
-            self.front.terminal.resume()
+        """Continued: in the foreground, or (`bg`) while the terminal is another's."""
+        self._join(now())
         self.tree.signal(_signal.SIGCONT)
+
+    def _join(self, at: int) -> None:
+        """Take the terminal as soon as it is ours."""
+        terminal = self.front.terminal
+        if terminal is None:
+            return
+        terminal.resume()
+        if self._joining is not None:
+            self.driver.cancel(self._joining)
+        self._joining = self.driver.at(at + JOIN_EVERY, self._join) if terminal.waiting else None
 
     def _resized(self, terminal: "Terminal") -> None:
         terminal.resized()
         if self.front.screen is not None:
             self.front.screen.resize(*terminal.size)
+            self.front.screen.pardon()
 
     def _reader_gone(self) -> None:
         """Whoever read our output left: as in any pipeline, that ends the run."""

@@ -15,6 +15,7 @@ from longwatch.posix.process import STDERR, STDOUT, Process, own_children, start
 from longwatch.posix.reactor import Reactor, SignalPipe
 from longwatch.posix.sink import Sink
 from longwatch.posix.spawn import (
+    INHERIT,
     MERGED,
     NULL,
     PIPES,
@@ -59,6 +60,9 @@ def main(argv: list[str]) -> "NoReturn":
         from longwatch.cli.timeout import timeout  # noqa: PLC0415
 
         timeout(argv[1:] if named_timeout else argv[2:])
+    if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
+        # The script has it so while it loads; verbs end at Ctrl-C in their own words.
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     from longwatch.cli.verbs import main as verbs  # noqa: PLC0415
 
     sys.exit(verbs(argv[1:]))
@@ -169,14 +173,17 @@ def _spawn(front: Front) -> None:
     front.subreaper = become_subreaper()
     front.strangers = own_children()
     output = output_for(values)
-    front.merged = output != PIPES
+    # What the user sends somewhere else goes there, also when the program has a terminal.
+    apart = output == PTY and not os.isatty(2) and not same_file(1, 2)
+    front.merged = output != PIPES and not apart
     launch = Launch(
         front.argv,
         child_environment(os.environ, front.run_id),
-        stdin="inherit" if values.stdin == "inherit" else NULL,
+        stdin=_input(values, output),
         output=output,
         size=_terminal_size() if output == PTY else None,
         like=0 if output == PTY else None,
+        apart=apart,
     )
     sinks = {STDOUT: Sink(1)} if front.merged else {STDOUT: Sink(1), STDERR: Sink(2)}
     front.process = start(launch, sinks, front.reactor)
@@ -193,17 +200,27 @@ def _spawn(front: Front) -> None:
 def output_for(values: Values) -> str:
     """Terminal in, terminal out; else one pipe if both of our streams are the same file, so that order holds."""
     wanted = values.pty
-    if wanted or (wanted is None and os.isatty(0) and os.isatty(1) and _in_foreground()):
+    # A background job must not touch the terminal's settings: the kernel would stop it.
+    if wanted or (wanted is None and os.isatty(1) and _foreground() == os.getpgrp()):
         return PTY
     return MERGED if same_file(1, 2) else PIPES
 
 
-def _in_foreground() -> bool:
-    """A background job must not touch the terminal's settings: the kernel would stop it."""
+def _input(values: Values, output: str) -> str:
+    """Return where the program reads from.
+
+    In a session of its own nothing keeps it from reading a terminal: in the background it would take the shell's keys.
+    """
+    stolen = output != PTY and _foreground() not in (0, os.getpgrp())
+    return INHERIT if values.stdin == "inherit" and not stolen else NULL
+
+
+def _foreground() -> int:
+    """Return the group that has our terminal; 0 where stdin is no terminal of our session's."""
     try:
-        return os.tcgetpgrp(0) == os.getpgrp()
+        return os.tcgetpgrp(0)
     except OSError:
-        return False
+        return 0
 
 
 def _terminal_size() -> tuple[int, int] | None:

@@ -173,7 +173,8 @@ def _said(error: click.ClickException) -> str:
 
 def _missing(error: click.MissingParameter) -> str:
     names = error.param.make_metavar(error.ctx) if error.param and error.ctx else "an argument"
-    return f"{names.strip('[].')} missing"
+    flag = f"{error.param.opts[-1]} " if isinstance(error.param, click.Option) else ""
+    return f"{flag}{names.strip('[].')} missing"
 
 
 def _unknown_option(name: str, context: click.Context | None) -> str:

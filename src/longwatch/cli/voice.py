@@ -196,7 +196,7 @@ class Voice:
 
     def status(self, now: int) -> None:
         """Draw one line about a silence that lasts, where somebody can see it."""
-        if self.hidden or not self._tty:
+        if self.hidden or not self._tty or _in_background():
             return
         seen = self.watch.snapshot(now)
         quiet = seen["progress_ms"] if seen["progress_ms"] is not None else seen["age_ms"]
@@ -253,6 +253,14 @@ _VERBOSE: "dict[type[Fact], Callable[[Any], str | None]]" = {
 
 def _count(processes: tuple[str, ...]) -> str:
     return "1 process" if len(processes) == 1 else f"{len(processes)} processes"
+
+
+def _in_background() -> bool:
+    """Whether the terminal is another job's now, such as the shell's prompt."""
+    try:
+        return os.tcgetpgrp(2) != os.getpgrp()
+    except OSError:
+        return False
 
 
 def _write(data: bytes) -> None:

@@ -66,12 +66,15 @@ class Sight:
         return True
 
     def snapshot(self, now: int) -> "dict[str, Any]":
-        """Return both clocks and each source: ms since the last sign (None: never seen) and the count."""
+        """Return both clocks and each source: ms since the last sign (None: never seen) and the count.
+
+        `now` may be the instant of a deadline, and a sign have come after that and before anybody looked.
+        """
         return {
-            "alive_ms": None if self.alive is None else now - self.alive,
-            "progress_ms": None if self.last is None else now - self.last,
+            "alive_ms": None if self.alive is None else max(0, now - self.alive),
+            "progress_ms": None if self.last is None else max(0, now - self.last),
             "sources": {
-                name: {"last_ms": now - self.seen[name][0], "count": self.seen[name][1]}
+                name: {"last_ms": max(0, now - self.seen[name][0]), "count": self.seen[name][1]}
                 if name in self.seen
                 else {"last_ms": None, "count": 0}
                 for name in dict.fromkeys((*self.declared, *self.seen))

@@ -37,15 +37,13 @@ class Screen:
             del self._pending[:-MOST]
 
     def resize(self, rows: int, columns: int) -> None:
-        """Follow the terminal's size. What is drawn anew because of it is no progress."""
+        """Follow the terminal's size; that alone is no change."""
         self._draw()
         self._screen.resize(rows, columns)
         self._last = self._look()
-        self.pardon()
 
     def pardon(self) -> None:
-        """The next change is our own doing (a line was typed, the size changed): it will not count."""
-        self._draw()
+        """The next change is our own doing (a line was typed, another size made it draw anew): it will not count."""
         self._pardoned = True
 
     def sample(self) -> bool:

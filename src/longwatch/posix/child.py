@@ -6,7 +6,7 @@ import select
 import sys
 
 from longwatch.posix import libc
-from longwatch.posix.identity import identity
+from longwatch.posix.identity import identity, read_stat
 from longwatch.posix.reactor import now
 
 TYPE_CHECKING = False
@@ -142,9 +142,21 @@ class Child:
         if not poll.poll(0):
             return None
         end = _ask_kernel(self.pidfd)
+        if end == UNKNOWN:
+            end = self._of_zombie()
         # Its owner may have collected it. 0 is also what `subprocess` says where there was nothing to collect.
         code = self._reaper() if end == UNKNOWN and self._reaper is not None else None
         return _from_exitcode(code) if code else end
+
+    def _of_zombie(self) -> End:
+        """Read the status that the process's own parent has not collected yet: the last field of its line."""
+        line = read_stat(self.pid)
+        if line is None or self.identity is None or self.identity.current() is None:
+            return UNKNOWN
+        fields = line[line.rindex(b")") + 2 :].split()
+        if fields[0] != b"Z":
+            return UNKNOWN
+        return _from_exitcode(os.waitstatus_to_exitcode(int(fields[-1])))
 
     def _collect(self) -> End | None:  # pragma: no cover - macOS before 3.13
         if self._reaper is not None:

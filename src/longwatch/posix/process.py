@@ -92,7 +92,8 @@ class Process:
 
 def start(launch: Launch, sinks: "Mapping[str, Sink | None]", reactor: Reactor) -> Process:
     """Spawn and begin to pump. Raises SpawnError; nothing is left open then."""
-    return Process(spawn(launch), reactor, sinks, launch.output in ("merged", "pty"))
+    merged = launch.output in ("merged", "pty") and not launch.apart
+    return Process(spawn(launch), reactor, sinks, merged)
 
 
 def own_children() -> list[int]:

@@ -49,16 +49,16 @@ class Launch(Plain):
 
     `env` None is ours. `stdin` is inherit, null, pipe or a descriptor; `output` is pipes (one each), merged (one for
     both), inherit, or pty (then stdin is the terminal too, unless it is null, pipe or a descriptor). `size` is rows
-    and columns; `like` a terminal whose settings the new one gets. Without `new_session` the child stays in our
-    session and group.
+    and columns; `like` a terminal whose settings the new one gets; `apart` gives stderr a pipe beside the terminal.
+    Without `new_session` the child stays in our session and group.
     """
 
-    __slots__ = ("argv", "cwd", "env", "like", "new_session", "output", "size", "stdin")
+    __slots__ = ("apart", "argv", "cwd", "env", "like", "new_session", "output", "size", "stdin")
 
     def __init__(
         self, argv: "Sequence[str]", env: "Mapping[str, str] | None" = None, cwd: str | None = None,
         stdin: str | int = INHERIT, output: str = PIPES, size: tuple[int, int] | None = None,
-        new_session: bool = True, like: int | None = None,
+        new_session: bool = True, like: int | None = None, apart: bool = False,
     ) -> None:  # fmt: skip
         self.argv = list(argv)
         self.env = os.environ if env is None else env
@@ -68,6 +68,7 @@ class Launch(Plain):
         self.size = size
         self.new_session = new_session
         self.like = like
+        self.apart = apart
 
     def at(self, path: str) -> str:
         """Return where the child would find `path`."""
@@ -148,7 +149,10 @@ class Wires:
         # until the start is over: without any, a reader of the master would see the end at once.
         flags = os.O_RDWR if launch.new_session else os.O_RDWR | os.O_NOCTTY
         self.actions.append((os.POSIX_SPAWN_OPEN, 1, os.ttyname(slave), flags, 0))
-        self._give(1, 2)
+        if launch.apart:
+            self.stderr = self._output(2)
+        else:
+            self._give(1, 2)
 
 
 def spawn(launch: Launch) -> Child:

@@ -85,7 +85,9 @@ def _through_shell(launch: Launch) -> Launch:
         _program(launch),
         *launch.argv[1:],
     ]
-    return Launch(argv, launch.env, None, launch.stdin, PTY, launch.size, launch.new_session, launch.like)
+    return Launch(
+        argv, launch.env, None, launch.stdin, PTY, launch.size, launch.new_session, launch.like, launch.apart
+    )
 
 
 def _program(launch: Launch) -> str:

@@ -121,6 +121,16 @@ class Terminal:
         self._pass()
 
     @property
+    def waiting(self) -> bool:
+        """Whether our terminal is a real one and another job's now."""
+        return not self._active and self._saved is not None and self._master >= 0
+
+    @property
+    def joined(self) -> bool:
+        """Whether our terminal is a real one and the child's now."""
+        return self._active and self._saved is not None
+
+    @property
     def size(self) -> tuple[int, int]:
         """Rows and columns of the child's terminal."""
         return termios.tcgetwinsize(self._master)

@@ -10,7 +10,7 @@ by us, and that silence is told as a lapse too.
 """
 
 from longwatch.core.commands import Command
-from longwatch.core.observations import AliveSeen, Lapsed, Observation, Prepared, ProgressSeen
+from longwatch.core.observations import AliveSeen, Lapsed, Observation, Prepared, ProgressSeen, StopRequested
 from longwatch.core.spec import SECOND, Spec
 from longwatch.core.watch import Watch
 from longwatch.posix.reactor import Reactor, now
@@ -152,7 +152,7 @@ class Driver:
     def _tell_inbox(self) -> None:
         told, self._inbox = self._inbox, []
         fresh = [item for item in told if not isinstance(item[1], Prepared)]
-        for at, observation in sorted(fresh, key=lambda item: item[0]):
+        for at, observation in sorted(fresh, key=_in_order):
             self._tell_evidence(until=at)
             self._observe(observation, at)
         if len(fresh) < len(told):
@@ -198,3 +198,11 @@ class Driver:
             else:
                 timer.at = now + timer.period
             timer.callback(now)
+
+
+def _in_order(item: "tuple[int, Observation]") -> "tuple[bool, int]":
+    """Oldest first; but who is told to stop while the program dies of the same signal was told first.
+
+    A supervisor above us signals its whole tree: us, and a moment later what we watch.
+    """
+    return not isinstance(item[1], StopRequested), item[0]

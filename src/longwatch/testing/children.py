@@ -51,7 +51,8 @@ def handles_term(code: int = 0, seconds: float = LIFE) -> list[str]:
     """Answer TERM by printing `bye` and exiting with a code; print `ready` first."""
     return _python(
         "import os, signal, sys, time",
-        f"def leave(number, frame): print('bye', flush=True); os._exit({code})",
+        # Not print: the signal may come while `ready` is still being flushed, and a buffer is not entered twice.
+        f"def leave(number, frame): os.write(1, b'bye\\n'); os._exit({code})",
         "signal.signal(signal.SIGTERM, leave)",
         f"print('ready', flush=True); time.sleep({seconds})",
     )
