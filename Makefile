@@ -31,6 +31,7 @@ $(VENV)/.installed: pyproject.toml scripts/longwatch
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "installing what tests and checks need into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python scripts/measure_children.py
 	@touch $@
 
 venv: $(VENV)/.installed-dev ## Make .venv with longwatch and the tools for work on it
@@ -39,8 +40,8 @@ demo: $(VENV)/.installed ## Watch a lively command and a stuck one
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/demo.sh
 
 test: venv ## Run all tests, and check what they cover
-	@rm -rf .cache/coverage
-	$(BIN)/coverage run -m $(PYTEST)
+	@rm -rf .cache/coverage && mkdir -p .cache/coverage
+	COVER_LONGWATCH=$(CURDIR)/tests/measure.py $(BIN)/python -m $(PYTEST)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report --fail-under=$(COVER_ALL) --format=total >/dev/null || all=short; \
 	$(BIN)/coverage report --fail-under=$(COVER_CORE) --include='*/longwatch/core/*' || core=short; \

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 import helpers
+import measure
+
+if measure.CHOSEN in os.environ:
+    measure.start()
 
 # What the machine or the shell may have set, and what would change how the programs under test behave.
 UNWANTED = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TMUX", "NO_COLOR", "FORCE_COLOR")
@@ -66,7 +70,8 @@ def leak_check(home: Path, request: pytest.FixtureRequest) -> Iterator[None]:
     if PURE in request.path.parents:
         yield
         return
-    marker = f"{helpers.MARKER}={home.name}"
+    # With our own pid: the same test may run in another session at this moment.
+    marker = f"{helpers.MARKER}={home.name}.{os.getpid()}"
     before = set(helpers.descendants())
     left: dict[int, str] = {}
 

@@ -14,9 +14,9 @@ from longwatch.core.facts import Fact, LimitFired, RunEnded, RunStarted, StopBeg
 from longwatch.core.report import Stream, build
 from longwatch.options import recorded
 from longwatch.paths import new_run_id, rfc3339
+from longwatch.posix import now, wall_of
 from longwatch.posix.clocks import ALIVE, COUNT, LAST, LOOKED, PROGRESS
 from longwatch.posix.identity import Identity, identity
-from longwatch.posix.reactor import now, wall_of
 from longwatch.runtime.rundir import RunDir, meta
 from longwatch.store import spool
 

@@ -21,14 +21,16 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import pyte
 
+import measure
+
 Found = TypeVar("Found")
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data"
 LONGWATCH = Path(sysconfig.get_path("scripts")) / "longwatch"
 MARKER = "LONGWATCH_TEST"
-# What coverage puts into the environment so that child processes are measured.
-COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+# What leads child processes to measure their coverage.
+COVERAGE = (measure.CHOSEN, "COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
 
 
 # Waiting

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import helpers
+import measure
 
 HERE = str(Path(__file__).parent)
 # The ways in which a process gets away from the test that caused it.
@@ -96,3 +97,18 @@ def test_tmux_reads_and_types(tmux: helpers.Tmux) -> None:
     tmux.type("printf '\\033[?1049h'; echo $((6 * 7)).", "Enter")
     tmux.wait_for("42.")
     assert tmux.show("#{alternate_on}") == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (["/bin/longwatch", "run", "true"], True),
+        (["/tmp/src/timeout", "5", "true"], True),
+        (["-c", "import longwatch"], True),
+        (["-c", "import time"], False),
+        ([], False),
+    ],
+)
+def test_only_longwatch_is_measured(words: list[str], ours: bool) -> None:
+    """Coverage slows the start of a process, so the programs under supervision go without."""
+    assert measure.is_ours(words) is ours

@@ -15,15 +15,16 @@ from longwatch.core.watch import Watch
 from longwatch.errors import StoreError, UsageError
 from longwatch.limits import Limits
 from longwatch.options import child_environment, recorded
-from longwatch.posix import gears
+from longwatch.posix import gears, now, wall_of
 from longwatch.posix.capture import text
+from longwatch.posix.child import Child, adopt
 from longwatch.posix.files import readable
 from longwatch.posix.identity import Identity, boot_id, identity
 from longwatch.posix.kin import RUN_VARIABLE
 from longwatch.posix.process import STDERR, STDOUT, Process
-from longwatch.posix.reactor import Reactor, now, wall_of
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.sink import Sink
-from longwatch.posix.spawn import INHERIT, NULL, PIPES, PTY, Child, Launch, SpawnError, adopt
+from longwatch.posix.spawn import INHERIT, NULL, PIPES, PTY, Launch, SpawnError
 from longwatch.posix.spawn_in import spawn_in
 from longwatch.posix.tree import Tree
 from longwatch.result import Result

@@ -4,8 +4,6 @@ Read before the child is spawned, so a row is one plain record and nothing is co
 this table; `cli.help`, `config explain`, the JSON Schema and the reference pages print it.
 """
 
-from longwatch.core.record import Plain
-
 #: Where progress can be seen without knowing the program; `file:GLOB` beside them.
 SOURCES = ("output", "stdout", "stderr", "screen")
 
@@ -13,7 +11,7 @@ SOURCES = ("output", "stdout", "stderr", "screen")
 GROUPS = ("limits", "evidence", "stopping", "program", "records", "general")
 
 
-class Option(Plain):
+class Option:
     """One option. `default` is a parsed value: ms, bytes, a signal's number, None where nothing is set.
 
     `kind` says how its text is read (`option_kinds.READERS`); `verbs` which verbs have it; `why` argues the default.

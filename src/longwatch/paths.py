@@ -12,7 +12,6 @@ import sys
 import time
 
 from longwatch.errors import StoreError
-from longwatch.jsonlean import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,35 +119,6 @@ def run_folder(state_folder: str, run_id: str) -> str:
     if not is_run_id(inner):
         raise StoreError(f"{run_id!r} is no run id")
     return os.path.join(state_folder, "runs", inner)
-
-
-def channel_append(state_folder: str, run_id: str, message: "Mapping[str, object]") -> bool:
-    """Append one line to a run's channel, which its supervisor reads. False while the run has no folder.
-
-    Raises StoreError when the folder is there but cannot be written.
-    """
-    path = os.path.join(run_folder(state_folder, run_id), "channel")
-    try:
-        append_line(path, message)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from error
-    return True
-
-
-def append_line(path: str, message: "Mapping[str, object]") -> None:
-    """Append a JSON line with one write, so that lines of several writers never mix. Raises OSError."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, fenced(message))
-    finally:
-        os.close(descriptor)
-
-
-def fenced(message: "Mapping[str, object]") -> bytes:
-    """Return a JSON line behind a line break: a torn line before it ends there and swallows nothing."""
-    return b"\n" + dumps(message).encode() + b"\n"
 
 
 def rfc3339(milliseconds: int) -> str:

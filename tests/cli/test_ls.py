@@ -14,9 +14,9 @@ import helpers
 from folders import verb
 from longwatch.cli import render
 from longwatch.paths import new_run_id
+from longwatch.posix import now
 from longwatch.posix.clocks import ALIVE, LAST, LOOKED, PROGRESS, SOURCE_ALIVE, STOPPING
 from longwatch.posix.identity import identity
-from longwatch.posix.reactor import now
 
 Capture = pytest.CaptureFixture[str]
 

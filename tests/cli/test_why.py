@@ -13,8 +13,8 @@ import helpers
 from folders import verb
 from longwatch.core.facts import RunEnded, RunStarted
 from longwatch.core.outcomes import REASONS
+from longwatch.posix import now
 from longwatch.posix.identity import Identity, identity
-from longwatch.posix.reactor import now
 from longwatch.store import spool
 
 Capture = pytest.CaptureFixture[str]

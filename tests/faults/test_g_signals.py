@@ -13,9 +13,10 @@ import helpers
 from longwatch.core.facts import TreeUnkillable
 from longwatch.core.spec import STOP, LimitSpec, Spec
 from longwatch.core.watch import Watch
+from longwatch.posix import now
 from longwatch.posix.identity import SENT, ProcessInfo, process, signal_verified
 from longwatch.posix.process import start
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import Launch
 from longwatch.posix.tree import Tree
 from longwatch.runtime.driver import Driver

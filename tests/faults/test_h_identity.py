@@ -12,9 +12,10 @@ from longwatch.core.facts import KillSent
 from longwatch.core.spec import STOP, LimitSpec, Spec
 from longwatch.core.watch import Watch
 from longwatch.posix import identity as module
+from longwatch.posix import now
 from longwatch.posix.identity import Identity, identity
 from longwatch.posix.process import start
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import Launch
 from longwatch.posix.tree import Tree
 from longwatch.runtime.driver import Driver

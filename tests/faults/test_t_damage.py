@@ -9,8 +9,9 @@ import pytest
 import helpers
 from longwatch.core.spec import STOP, LimitSpec, Spec
 from longwatch.core.watch import Watch
+from longwatch.posix import now
 from longwatch.posix.process import start
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import Launch
 from longwatch.posix.tree import Tree
 from longwatch.runtime import effects as module

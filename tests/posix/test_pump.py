@@ -13,11 +13,11 @@ import threading
 import pytest
 
 import helpers
-from longwatch.posix import gears
+from longwatch.posix import gears, now
 from longwatch.posix import pump as pump_module
 from longwatch.posix.judge import LineJudge
 from longwatch.posix.pump import ALIVE, BYTES, COUNT, LAST, Pump
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.sink import Log, Sink
 from longwatch.posix.spawn import PTY, Launch, spawn
 

@@ -8,7 +8,9 @@ import time
 
 import pytest
 
-from longwatch.posix.reactor import Reactor, SignalPipe, now
+from longwatch.posix import now
+from longwatch.posix.reactor import Reactor
+from longwatch.posix.signals import SignalPipe
 
 
 @pytest.fixture
@@ -208,7 +210,7 @@ def test_inherited_ignored_signals_stay_ignored():
     """HUP, INT and QUIT that were inherited ignored are left alone; TERM is taken all the same."""
     code = (
         "import _signal as s\n"
-        "from longwatch.posix.reactor import SignalPipe\n"
+        "from longwatch.posix.signals import SignalPipe\n"
         "SignalPipe((s.SIGHUP, s.SIGINT, s.SIGQUIT, s.SIGTERM))\n"
         "print([s.getsignal(n) == s.SIG_IGN for n in (1, 2, 3, 15)])\n"
     )

@@ -10,10 +10,11 @@ import pyte
 import pytest
 
 import helpers
+from longwatch.posix import now
 from longwatch.posix import terminal as terminal_module
 from longwatch.posix.modes import ModeTracker
 from longwatch.posix.pump import Pump
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.sink import Sink
 from longwatch.posix.spawn import PTY, Launch, spawn
 from longwatch.posix.terminal import Terminal, is_foreground, raw, window_size

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import helpers
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix import now
+from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import SpawnError
 from longwatch.runtime import bounded as module
 from longwatch.runtime.bounded import Bounded, sh

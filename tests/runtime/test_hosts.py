@@ -7,7 +7,8 @@ import pytest
 import trio
 
 from longwatch.core.observations import StopRequested
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix import now
+from longwatch.posix.reactor import Reactor
 from longwatch.runtime.hosts import block
 from longwatch.runtime.hosts_async import drive
 

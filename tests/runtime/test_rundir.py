@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 import folders
 import helpers
+from longwatch.channel import channel_append
 from longwatch.errors import StoreError
 from longwatch.options import flag_names
-from longwatch.paths import channel_append, new_run_id
+from longwatch.paths import new_run_id
 from longwatch.posix import clocks as layout
+from longwatch.posix import now
 from longwatch.posix.clocks import RUNNING, STOPPING, Clocks
 from longwatch.posix.identity import Identity, identity
-from longwatch.posix.reactor import now
 from longwatch.runtime import rundir
 from longwatch.runtime.rundir import RunDir, gc
 
@@ -348,7 +349,7 @@ import os, sys
 before = set(sys.modules)
 from longwatch import paths
 from longwatch.posix.identity import identity
-from longwatch.posix.reactor import now
+from longwatch.posix import now
 from longwatch.runtime import rundir
 from longwatch.store import spool
 me = identity(os.getpid())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import folders
 import helpers
-from longwatch import paths
+from longwatch import channel, paths
 from longwatch.errors import StoreError
 from longwatch.posix.supervisor import lives, supervisor_of
 
@@ -102,15 +102,15 @@ def test_a_marker_means_the_innermost() -> None:
 
 def test_the_channel_needs_a_folder(state: Path) -> None:
     """A message reaches a run that has a folder; without one the answer is no, and what fails is one line."""
-    assert not paths.channel_append(str(state), "build-abcdef", {"op": "quiet"})
+    assert not channel.channel_append(str(state), "build-abcdef", {"op": "quiet"})
     run = folders.make(state)
-    assert paths.channel_append(str(state), "outer-abcdef/" + run.run, {"op": "quiet"})
+    assert channel.channel_append(str(state), "outer-abcdef/" + run.run, {"op": "quiet"})
     assert run.channel() == [{"op": "quiet"}]
     run.close()
     (Path(run.path) / "channel").unlink()
     (Path(run.path) / "channel").mkdir()
     with pytest.raises(StoreError, match="channel: Is a directory"):
-        paths.channel_append(str(state), run.run, {"op": "quiet"})
+        channel.channel_append(str(state), run.run, {"op": "quiet"})
 
 
 def test_times_are_rfc3339() -> None:

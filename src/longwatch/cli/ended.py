@@ -2,16 +2,16 @@
 
 import os
 
-from longwatch.cli.leaving import leave_as, remember
+from longwatch.cli.attend import leave_as, remember
 from longwatch.cli.main import Front, leave, say
 from longwatch.core.facts import RunEnded, RunStarted
 from longwatch.core.report import Stream, build
 from longwatch.errors import UsageError
 from longwatch.jsonlean import dumps
 from longwatch.paths import rfc3339
-from longwatch.posix.reactor import now, wall_of
+from longwatch.posix import now, wall_of
 from longwatch.posix.refusal import explain
-from longwatch.posix.spawn import Launch, SpawnError
+from longwatch.posix.spawn import PIPES, Launch, SpawnError
 from longwatch.store.spool import summary
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def not_started(front: Front, error: SpawnError) -> "NoReturn":
     report = build(
         run=front.run_id, name=front.name, attempt=1, started_at=rfc3339(wall_of(at)), started=at,
         facts=[RunStarted(at), RunEnded(at, "spawn_failed", error.status)], progress={}, last_progress=None,
-        streams={}, merged=front.merged, notes=[str(error)],
+        streams={}, merged=front.output != PIPES, notes=[str(error)],
     )  # fmt: skip
     _write_report(front, report)
     remember(front, summary(report))
@@ -58,7 +58,7 @@ def report_of_blink(front: Front, reason: str) -> dict[str, object]:
         progress={n: {"last_ms": ended - p.last if p.last else None, "count": p.count} for n, p in pumps},
         last_progress=max((pump.last for _, pump in pumps), default=0) or None,
         streams={name: Stream(pump.bytes, *pump.captured(), pump.lost) for name, pump in pumps},
-        merged=front.merged, proof="subreaper",
+        merged=process.merged, proof="subreaper",
     )  # fmt: skip
 
 

@@ -5,9 +5,9 @@ Composition only: the watch decides, the driver loops, effects act, the voice sp
 
 import os
 
+from longwatch.cli.attend import not_kept, output_lost
 from longwatch.cli.ended import finish
 from longwatch.cli.extras import file_sources
-from longwatch.cli.leaving import not_kept, output_lost
 from longwatch.cli.main import ENDING, PASSED_ON, USAGE_ERROR, Front, leave, say
 from longwatch.cli.specs import limits_for_people, spec_of
 from longwatch.cli.voice import Voice
@@ -17,12 +17,11 @@ from longwatch.core.watch import Watch
 from longwatch.errors import StoreError
 from longwatch.options import recorded
 from longwatch.paths import rfc3339, state
-from longwatch.posix import gears
+from longwatch.posix import gears, now, wall_of
 from longwatch.posix.echo import Echo
 from longwatch.posix.identity import identity
 from longwatch.posix.postmortem import elsewhere, unbuffered_hint
 from longwatch.posix.process import STDOUT
-from longwatch.posix.reactor import now, wall_of
 from longwatch.posix.tree import Tree
 from longwatch.runtime import guardian
 from longwatch.runtime.driver import Driver
@@ -84,7 +83,7 @@ class LongRun:
     def __init__(self, front: Front) -> None:
         self.front = front
         values, process = front.values, front.process
-        spec = spec_of(values, merged=front.merged)
+        spec = spec_of(values, merged=process.merged)
         leader = process.child.identity
         assert leader is not None
         self.tree = Tree(leader, front.run_id, subreaper=front.subreaper, ignore=set(front.strangers))
@@ -262,9 +261,11 @@ class LongRun:
         self.tree.signal(_signal.SIGSTOP)
         if self.front.terminal is not None:
             self.front.terminal.suspend()
-        ours = _signal.signal(_signal.SIGTSTP, _signal.SIG_DFL)
-        os.kill(whom, _signal.SIGTSTP)
-        _signal.signal(_signal.SIGTSTP, ours)
+        if not self.front.ear.heard(_signal.SIGCONT):
+            # Told to go on before we got here, we would wait for a word that was already said.
+            ours = _signal.signal(_signal.SIGTSTP, _signal.SIG_DFL)
+            os.kill(whom, _signal.SIGTSTP)
+            _signal.signal(_signal.SIGTSTP, ours)
         self._go_on()
 
     def _go_on(self) -> None:

@@ -7,8 +7,8 @@ import click
 
 from longwatch.cli.render import clean, emit, note, paint, since, table
 from longwatch.paths import rfc3339, state
+from longwatch.posix import now
 from longwatch.posix.clocks import LOOKED, STARTED
-from longwatch.posix.reactor import now
 from longwatch.store.queries import Folder, ending, folders
 from longwatch.units import ago, format_duration
 

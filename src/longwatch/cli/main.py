@@ -1,8 +1,8 @@
-"""The lean front. `run` spawns first, looks whether the child outlives a blink, and only then loads the rest.
+"""The lean front: read the words, spawn, and only then load anything else.
 
-A child that ends within 20 ms and leaves nothing behind never meets the watch: there was nothing to decide. What is
-imported before the spawn is on every run's bill, so this module and all it needs load nothing that takes time.
-`timeout` has a front of its own; every other verb is click's.
+What is imported before the spawn is on every run's bill, so this module and all it needs load nothing that takes
+time; `attend` takes over while the child is on its way. `timeout` has a front of its own; every other verb is
+click's.
 """
 
 import os
@@ -11,9 +11,7 @@ import sys
 from longwatch.errors import UsageError
 from longwatch.options import DEFAULT, Values, child_environment, parse
 from longwatch.paths import new_run_id, safe_name
-from longwatch.posix.process import STDERR, STDOUT, Process, own_children, start
-from longwatch.posix.reactor import Reactor, SignalPipe
-from longwatch.posix.sink import Sink
+from longwatch.posix.signals import Ear
 from longwatch.posix.spawn import (
     INHERIT,
     MERGED,
@@ -23,31 +21,32 @@ from longwatch.posix.spawn import (
     Launch,
     SpawnError,
     become_subreaper,
+    own_children,
     reset_dispositions,
     same_file,
+    spawn,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from collections.abc import Callable, Iterable
     from typing import NoReturn
 
     from longwatch.observe.screen import Screen
+    from longwatch.posix.child import Child
     from longwatch.posix.files import FileSource
+    from longwatch.posix.process import Process
+    from longwatch.posix.reactor import Reactor
     from longwatch.posix.sink import Log
     from longwatch.posix.terminal import Terminal
 else:
     import _signal
 
-#: A start is a page of imports; a child that is done before they were would have waited for nothing.
-BLINK = 20
 USAGE_ERROR = 125
 #: Told to end; told to a program for its own purposes; told about the terminal.
 ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT)
 PASSED_ON = (_signal.SIGUSR1, _signal.SIGUSR2)
 JOB_CONTROL = (_signal.SIGTSTP, _signal.SIGCONT)
-_LIMITS = ("idle", "first", "ceiling", "timeout", "soft")
 
 
 def main(argv: list[str]) -> "NoReturn":
@@ -82,48 +81,21 @@ def run(words: list[str]) -> "NoReturn":
         say(str(error))
         leave(USAGE_ERROR)
     try:
-        _spawn(front)
+        child = _spawn(front)
     except SpawnError as error:
         from longwatch.cli.ended import not_started  # noqa: PLC0415
 
         not_started(front, error)
-    if front.process.run_until(front.process.child.started + _blink(values)) and _nothing_left(front):
-        from longwatch.cli.leaving import blink  # noqa: PLC0415
+    from longwatch.cli.attend import attend  # noqa: PLC0415
 
-        blink(front)
-    from longwatch.cli.longrun import supervise  # noqa: PLC0415
-
-    supervise(front)
-
-
-class Ear:
-    """Hears the signals sent to us. Until somebody acts on them they wait in `caught`."""
-
-    __slots__ = ("_on_signal", "_pipe", "caught")
-
-    def __init__(self, reactor: Reactor, signals: "Iterable[int]") -> None:
-        self._pipe = SignalPipe(signals)
-        self.caught: list[int] = []
-        self._on_signal: Callable[[int], object] = self.caught.append
-        reactor.add(self._pipe.fileno(), self._read)
-
-    def act(self, on_signal: "Callable[[int], object]") -> None:
-        """From now on call `on_signal` for each, and first for those that wait."""
-        self._on_signal = on_signal
-        waiting, self.caught = self.caught, []
-        for signum in waiting:
-            on_signal(signum)
-
-    def _read(self) -> None:
-        for signum in self._pipe.read():
-            self._on_signal(signum)
+    attend(front, child)
 
 
 class Front:
     """What a foreground run holds from its first instant on."""
 
     __slots__ = (
-        "argv", "ear", "ended_by", "files", "log", "merged", "name", "process", "reactor", "report_fd", "run_id",
+        "argv", "ear", "ended_by", "files", "log", "name", "output", "process", "reactor", "report_fd", "run_id",
         "screen", "strangers", "subreaper", "terminal", "unkept", "values",
     )  # fmt: skip
 
@@ -132,12 +104,13 @@ class Front:
         self.argv = argv
         self.run_id = run_id
         self.name = name
-        self.reactor = Reactor()
-        self.ear = Ear(self.reactor, (*ENDING, *PASSED_ON, *JOB_CONTROL, _signal.SIGWINCH))
+        self.ear = Ear((*ENDING, *PASSED_ON, *JOB_CONTROL, _signal.SIGWINCH))
+        #: Set once the child runs.
+        self.reactor: Reactor
         self.process: Process
         #: The signal that this process is to end by, once the tree is gone.
         self.ended_by: int | None = None
-        self.merged = False
+        self.output = PIPES
         self.subreaper = False
         #: Children that we had before this run, as in `sleep 9 & exec longwatch run ...`.
         self.strangers: list[int] = []
@@ -148,11 +121,6 @@ class Front:
         self.report_fd: int | None = None
         #: Whether it was already said that nothing can be kept of this run.
         self.unkept = False
-
-    @property
-    def readerless(self) -> bool:
-        """Whether somebody who read our output has left."""
-        return any(pump.sink is not None and pump.sink.broken for pump in self.process.pumps.values())
 
 
 def _prepare(values: Values, command: list[str]) -> Front:
@@ -167,34 +135,24 @@ def _prepare(values: Values, command: list[str]) -> Front:
     return front
 
 
-def _spawn(front: Front) -> None:
+def _spawn(front: Front) -> "Child":
     values = front.values
     reset_dispositions()
     front.subreaper = become_subreaper()
     front.strangers = own_children()
-    output = output_for(values)
-    # What the user sends somewhere else goes there, also when the program has a terminal.
-    apart = output == PTY and not os.isatty(2) and not same_file(1, 2)
-    front.merged = output != PIPES and not apart
-    launch = Launch(
-        front.argv,
-        child_environment(os.environ, front.run_id),
-        stdin=_input(values, output),
-        output=output,
-        size=_terminal_size() if output == PTY else None,
-        like=0 if output == PTY else None,
-        apart=apart,
+    output = front.output = output_for(values)
+    return spawn(
+        Launch(
+            front.argv,
+            child_environment(os.environ, front.run_id),
+            stdin=_input(values, output),
+            output=output,
+            size=_terminal_size() if output == PTY else None,
+            like=0 if output == PTY else None,
+            # What the user sends somewhere else goes there, also when the program has a terminal.
+            apart=output == PTY and not os.isatty(2) and not same_file(1, 2),
+        )
     )
-    sinks = {STDOUT: Sink(1)} if front.merged else {STDOUT: Sink(1), STDERR: Sink(2)}
-    front.process = start(launch, sinks, front.reactor)
-    if output == PTY:
-        from longwatch.posix.terminal import Terminal  # noqa: PLC0415
-
-        front.terminal = Terminal.over(front.process, 0, 1, keys=values.stdin == "inherit")
-    if front.log is not None or front.screen is not None or values.not_progress is not None:
-        from longwatch.cli.extras import attach  # noqa: PLC0415
-
-        attach(front)
 
 
 def output_for(values: Values) -> str:
@@ -232,19 +190,6 @@ def _terminal_size() -> tuple[int, int] | None:
         if columns and rows:
             return rows, columns
     return None
-
-
-def _blink(values: Values) -> int:
-    """No limit may come due while nobody watches."""
-    return min((span for name in _LIMITS if 0 < (span := values.get(name)) < BLINK), default=BLINK)
-
-
-def _nothing_left(front: Front) -> bool:
-    """Whether the leader is our only new child: as subreaper we would have adopted whatever it left."""
-    if not front.subreaper or front.ear.caught:
-        return False
-    known = (front.process.child.pid, *front.strangers)
-    return all(pid in known for pid in own_children())
 
 
 def answer(verb: str, values: Values) -> "NoReturn":

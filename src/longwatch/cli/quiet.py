@@ -8,10 +8,11 @@ This process takes no part in CMD's terminal: signals of a keyboard reach CMD by
 import os
 import sys
 
+from longwatch.channel import channel_append
 from longwatch.core.outcomes import OURS
 from longwatch.errors import StoreError, UnitError, UsageError
-from longwatch.paths import channel_append, state
-from longwatch.posix.reactor import now
+from longwatch.paths import state
+from longwatch.posix import now
 from longwatch.posix.spawn import INHERIT, Launch, SpawnError, reset_dispositions, spawn
 from longwatch.units import parse_duration
 

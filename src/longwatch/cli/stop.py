@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from longwatch.channel import channel_append
 from longwatch.cli.render import clean, duration, emit, fail, how_it_ended, refuse, span
 from longwatch.core.spec import GRACE
-from longwatch.paths import channel_append, inner_id, state
+from longwatch.paths import inner_id, state
 from longwatch.posix.identity import GONE, REFUSED, Identity, signal_verified
 from longwatch.posix.supervisor import supervisor_of
 from longwatch.store.queries import Folder, ManyRunsError, NoSuchRunError, find_live

@@ -7,8 +7,8 @@ from longwatch.core import commands as c
 from longwatch.core import observations as o
 from longwatch.core.spec import STOP, LimitSpec, Spec
 from longwatch.core.watch import Watch
+from longwatch.posix import now
 from longwatch.posix.identity import signal_verified
-from longwatch.posix.reactor import now
 from longwatch.posix.tree import Tree
 from longwatch.runtime.driver import Driver
 from longwatch.runtime.effects import KILL, ProcessEffects

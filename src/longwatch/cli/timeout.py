@@ -8,22 +8,21 @@ ended too, whichever session it fled to; with `--foreground` only the command it
 
 import os
 
-from longwatch.cli.main import (
-    BLINK,
-    ENDING,
-    PASSED_ON,
-    Ear,
-    answer,
-    fill_standard_descriptors,
-    leave,
-    leave_by,
-)
+from longwatch.cli.main import ENDING, PASSED_ON, answer, fill_standard_descriptors, leave, leave_by
 from longwatch.errors import UsageError
 from longwatch.option_kinds import signal_name
 from longwatch.options import Values, parse
-from longwatch.posix.process import Process, own_children, start
+from longwatch.posix.process import Process, start
 from longwatch.posix.reactor import Reactor
-from longwatch.posix.spawn import INHERIT, Launch, SpawnError, become_subreaper, reset_dispositions
+from longwatch.posix.signals import Ear
+from longwatch.posix.spawn import (
+    INHERIT,
+    Launch,
+    SpawnError,
+    become_subreaper,
+    own_children,
+    reset_dispositions,
+)
 from longwatch.units import parse_gnu_duration
 
 TYPE_CHECKING = False
@@ -36,6 +35,8 @@ else:
     import _signal
 
 LIMIT, OURS = 124, 125
+#: A command that is done sooner never meets the watch.
+BLINK = 20
 _HEARD = (*ENDING, *PASSED_ON, _signal.SIGALRM, _signal.SIGCONT)
 
 
@@ -94,7 +95,8 @@ class Timed:
         # INT and QUIT that were inherited ignored are heard here, as by GNU: `timeout ... &` in a script has them so.
         for signum in (_signal.SIGINT, _signal.SIGQUIT):
             _signal.signal(signum, _signal.SIG_DFL)
-        self.ear = Ear(reactor, _HEARD)
+        self.ear = Ear(_HEARD)
+        self.ear.listen(reactor)
         launch = Launch(self.argv, output=INHERIT, new_session=False)
         self.process = start(launch, {}, reactor)
         # For us alone: the command's own would be gone for good, and a `read` in the background would fail.

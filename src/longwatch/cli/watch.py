@@ -16,9 +16,10 @@ from longwatch.cli.table import table_options
 from longwatch.errors import UsageError
 from longwatch.options import DEFAULT, FLAG, RUN_OPTIONS, Values
 from longwatch.paths import new_run_id, safe_name
+from longwatch.posix.child import adopt
 from longwatch.posix.identity import cmdline, process
 from longwatch.posix.process import Process
-from longwatch.posix.spawn import adopt
+from longwatch.posix.reactor import Reactor
 from longwatch.runtime.hosts import block
 
 _UNSEEN = ("output", "stdout", "stderr", "screen")
@@ -83,5 +84,7 @@ def _front(pid: int, values: Values) -> Front:
         child = adopt(pid)
     except ProcessLookupError as error:
         raise UsageError(f"--pid {pid}: it ended just now") from error
+    front.reactor = Reactor()
+    front.ear.listen(front.reactor)
     front.process = Process(child, front.reactor, {}, merged=False)
     return front

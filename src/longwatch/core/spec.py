@@ -13,7 +13,7 @@ GRACE_WHEN_TOLD = 5 * SECOND
 #: Leftovers of a program that ended by itself had their whole life to finish.
 GRACE_LEFTOVERS = 1 * SECOND
 #: After KILL only the kernel can be late; past this the process is called unkillable.
-KILL_WAIT = 2 * SECOND
+KILL_WAIT = 3 * SECOND
 #: After the leader's exit its streams are read until they end, or fall silent, or for this long in all.
 DRAIN_QUIET = 500
 DRAIN_TOTAL = 5 * SECOND

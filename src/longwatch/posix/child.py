@@ -5,9 +5,8 @@ import os
 import select
 import sys
 
-from longwatch.posix import libc
+from longwatch.posix import libc, now
 from longwatch.posix.identity import identity, read_stat
-from longwatch.posix.reactor import now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
 """One started program and its streams: what `run` holds while the rest of the house is not yet loaded."""
 
+from longwatch.posix import now
+from longwatch.posix.child import Child, End
 from longwatch.posix.pump import Pump
-from longwatch.posix.reactor import Reactor, now
-from longwatch.posix.spawn import Child, End, Launch, spawn
+from longwatch.posix.reactor import Reactor
+from longwatch.posix.spawn import Launch, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,12 +96,3 @@ def start(launch: Launch, sinks: "Mapping[str, Sink | None]", reactor: Reactor) 
     """Spawn and begin to pump. Raises SpawnError; nothing is left open then."""
     merged = launch.output in ("merged", "pty") and not launch.apart
     return Process(spawn(launch), reactor, sinks, merged)
-
-
-def own_children() -> list[int]:
-    """Return the pids of our own children, zombies included; [] where the system does not tell."""
-    try:
-        with open("/proc/thread-self/children", "rb", buffering=0) as listing:
-            return [int(pid) for pid in listing.read().split()]
-    except OSError:
-        return []

@@ -8,8 +8,8 @@ has time for it puts it into `Pump.gearbox` (see `posix.gears`).
 import errno
 import os
 
+from longwatch.posix import now
 from longwatch.posix.capture import HEAD, TAIL, Capture, Captured
-from longwatch.posix.reactor import now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""One loop: descriptors that are ready, one deadline, and the signals sent to us. Never a global.
+"""One loop: descriptors that are ready, and one deadline. Never a global.
 
 Linux has epoll. Where there is none `posix.kqueue` gives the same five calls over kqueue.
 """
@@ -7,12 +7,13 @@ import os
 import select
 import time
 
+from longwatch.posix import CLOCK
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal as _signal
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 else:
-    import _signal  # what `signal` wraps, without its enums
+    pass  # what `signal` wraps, without its enums
 
 if TYPE_CHECKING or hasattr(select, "epoll"):
     from select import EPOLLIN, EPOLLOUT
@@ -20,24 +21,10 @@ if TYPE_CHECKING or hasattr(select, "epoll"):
 else:  # pragma: no cover - macOS
     from longwatch.posix.kqueue import EPOLLIN, EPOLLOUT, Poller
 
-# A clock that counts the machine's sleep. macOS has no BOOTTIME, and its MONOTONIC does the same.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _MS = 1_000_000
 _BATCH = 256
 # select(2) knows no descriptor above this.
 _SELECTABLE = 1024
-
-_INHERITED_IGNORED = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT)
-
-
-def now() -> int:
-    """Return the time in ms on the clock of all watches; it counts the machine's sleep and never steps back."""
-    return time.clock_gettime_ns(_CLOCK) // _MS
-
-
-def wall_of(mono_ms: int) -> int:
-    """Return the wall-clock ms since 1970 of an instant on CLOCK_BOOTTIME, by the clocks' distance now."""
-    return time.time_ns() // _MS - (now() - mono_ms)
 
 
 class Reactor:
@@ -121,12 +108,12 @@ class Reactor:
             return self._poller.poll(-1 if timeout_ms is None else 0, _BATCH)
         # epoll counts whole milliseconds, so it would sleep up to one too long: it gets the whole ones
         # and select(2), which counts microseconds, the rest.
-        start = time.clock_gettime_ns(_CLOCK)
+        start = time.clock_gettime_ns(CLOCK)
         end = (start // _MS + timeout_ms) * _MS
         whole = (end - start) // _MS
         ready = self._poller.poll(_seconds(whole), _BATCH)
         while not ready:
-            rest = end - time.clock_gettime_ns(_CLOCK)
+            rest = end - time.clock_gettime_ns(CLOCK)
             if rest <= 0:
                 break
             if self._fd < _SELECTABLE:
@@ -144,49 +131,3 @@ class Reactor:
 def _seconds(ms: int) -> float:
     """Return what a poller rounds up to exactly `ms`: 5 / 1000 as a float is a little more, and would give 6."""
     return (ms - 0.5) / 1000 if ms > 0 else 0
-
-
-class SignalPipe:
-    """Turns signals sent to us into bytes on a descriptor. For the command line only: a host's are not ours.
-
-    HUP, INT and QUIT stay ignored where they were inherited so (`nohup`, `&`).
-    """
-
-    __slots__ = ("_handlers", "_read", "_wakeup", "_write")
-
-    def __init__(self, signals: "Iterable[int]") -> None:
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._read, False)
-        os.set_blocking(self._write, False)
-        self._wakeup = _signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._handlers: dict[int, object] = {}
-        for signum in signals:
-            if signum in _INHERITED_IGNORED and _signal.getsignal(signum) == _signal.SIG_IGN:
-                continue
-            self._handlers[signum] = _signal.signal(signum, _nothing)
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable once a signal came."""
-        return self._read
-
-    def read(self) -> list[int]:
-        """Return the numbers of the signals that came since the last call, oldest first; [] if none did."""
-        try:
-            return list(os.read(self._read, 4096))
-        except BlockingIOError:
-            return []
-
-    def restore(self) -> None:
-        """Give every signal its former handler and close the pipe."""
-        for signum, handler in self._handlers.items():
-            # None: installed by C code that Python cannot name.
-            if handler is not None:
-                _signal.signal(signum, handler)  # type: ignore[arg-type]
-        self._handlers.clear()
-        _signal.set_wakeup_fd(self._wakeup)
-        os.close(self._read)
-        os.close(self._write)
-
-
-def _nothing(signum: int, frame: object) -> None:
-    """Exist, so that the signal interrupts and reaches the wake-up descriptor."""

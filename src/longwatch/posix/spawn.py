@@ -11,15 +11,15 @@ words by `posix.refusal`.
 import errno
 import os
 
-from longwatch.core.record import Plain
-from longwatch.posix.child import Child, End, adopt
+from longwatch.posix import now
 from longwatch.posix.libc import become_subreaper
-from longwatch.posix.reactor import now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Mapping, Sequence
+
+    from longwatch.posix.child import Child
 else:
     import _signal
 
@@ -44,7 +44,7 @@ class SpawnError(OSError):
         self.status = status
 
 
-class Launch(Plain):
+class Launch:
     """What to start, and how it is connected.
 
     `env` None is ours. `stdin` is inherit, null, pipe or a descriptor; `output` is pipes (one each), merged (one for
@@ -155,7 +155,7 @@ class Wires:
             self._give(1, 2)
 
 
-def spawn(launch: Launch) -> Child:
+def spawn(launch: Launch) -> "Child":
     """Start a program and return at once. Raises SpawnError when it cannot be started; then nothing stays open.
 
     With `cwd` the calling process changes directory for the moment of the start.
@@ -170,6 +170,9 @@ def spawn(launch: Launch) -> Child:
         raise refused(error, launch.argv) from error
     finally:
         wires.release()
+    # Loaded only now, while the child is on its way already.
+    from longwatch.posix.child import Child  # noqa: PLC0415
+
     return Child(pid, started, wires.stdout, wires.stderr, wires.stdin, wires.master)
 
 
@@ -204,6 +207,15 @@ def reset_dispositions() -> None:
     """Undo what a careless parent left us: an ignored CHLD takes exit codes away, a blocked signal never comes."""
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
+
+
+def own_children() -> list[int]:
+    """Return the pids of our own children, zombies included; [] where the system does not tell."""
+    try:
+        with open("/proc/thread-self/children", "rb", buffering=0) as listing:
+            return [int(pid) for pid in listing.read().split()]
+    except OSError:
+        return []
 
 
 def _start(launch: Launch, wires: Wires) -> int:
@@ -243,6 +255,6 @@ def _start_in(folder: str, launch: Launch, wires: Wires) -> int:
 
 
 __all__ = [
-    "DEFAULT_SIZE", "INHERIT", "MERGED", "NULL", "PIPE", "PIPES", "PTY", "Child", "End", "Launch", "SpawnError",
-    "Wires", "adopt", "become_subreaper", "reset_dispositions", "same_file", "spawn",
+    "DEFAULT_SIZE", "INHERIT", "MERGED", "NULL", "PIPE", "PIPES", "PTY", "Launch", "SpawnError",
+    "Wires", "become_subreaper", "own_children", "reset_dispositions", "same_file", "spawn",
 ]  # fmt: skip

@@ -7,12 +7,12 @@ import errno
 import os
 import subprocess
 
-from longwatch.posix.reactor import now
+from longwatch.posix import now
+from longwatch.posix.child import Child
 from longwatch.posix.spawn import (
     NOT_EXECUTABLE,
     PTY,
     SHELL,
-    Child,
     Launch,
     SpawnError,
     Wires,

@@ -6,8 +6,8 @@ end does not wait for leftovers that hold its output.
 
 import os
 
+from longwatch.posix import now
 from longwatch.posix.files import readable
-from longwatch.posix.reactor import now
 from longwatch.posix.spawn import MERGED, NULL, Launch, spawn
 from longwatch.posix.tree import Tree
 

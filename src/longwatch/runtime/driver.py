@@ -13,7 +13,8 @@ from longwatch.core.commands import Command
 from longwatch.core.observations import AliveSeen, Lapsed, Observation, Prepared, ProgressSeen, StopRequested
 from longwatch.core.spec import SECOND, Spec
 from longwatch.core.watch import Watch
-from longwatch.posix.reactor import Reactor, now
+from longwatch.posix import now
+from longwatch.posix.reactor import Reactor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import time
 from longwatch.errors import StoreError
 from longwatch.jsonlean import dumps
 from longwatch.paths import ensure, is_run_id, rfc3339, run_folder, runs_folder
+from longwatch.posix import now, wall_of
 from longwatch.posix.clocks import MAX_SOURCES, Clocks
 from longwatch.posix.identity import Identity
-from longwatch.posix.reactor import now, wall_of
 from longwatch.posix.supervisor import lives
 
 try:

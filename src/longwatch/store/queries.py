@@ -12,8 +12,8 @@ from typing import Any
 
 from longwatch.errors import LongwatchError, StoreError
 from longwatch.paths import inner_id, is_run_id, name_of, runs_folder
+from longwatch.posix import now
 from longwatch.posix.clocks import ALIVE, COUNT, LAST, LOOKED, PROGRESS, SOURCE_ALIVE, STARTED, Clocks
-from longwatch.posix.reactor import now
 from longwatch.posix.supervisor import lives
 from longwatch.store.ledger import Ledger
 from longwatch.store.spool import summary

@@ -1,4 +1,8 @@
-"""How `run` leaves: a line of history, then the exit status; and all there is to do for a run that was over at once."""
+"""Attends to a child that runs: join the streams, look whether it outlives a blink, and how `run` leaves.
+
+A child that ends within 20 ms and leaves nothing behind never meets the watch: there was nothing to decide. One line
+of history is all there is to do for it.
+"""
 
 import os
 
@@ -7,7 +11,11 @@ from longwatch.core.outcomes import OURS, exit_status, outcome
 from longwatch.errors import StoreError
 from longwatch.options import recorded
 from longwatch.paths import rfc3339, state
-from longwatch.posix.reactor import wall_of
+from longwatch.posix import wall_of
+from longwatch.posix.process import STDERR, STDOUT, Process
+from longwatch.posix.reactor import Reactor
+from longwatch.posix.sink import Sink
+from longwatch.posix.spawn import INHERIT, PTY, own_children
 from longwatch.store.spool import append
 
 TYPE_CHECKING = False
@@ -15,10 +23,55 @@ if TYPE_CHECKING:
     import signal as _signal
     from collections.abc import Mapping
     from typing import NoReturn
+
+    from longwatch.options import Values
+    from longwatch.posix.child import Child
 else:
     import _signal
 
+#: A start is a page of imports; a child that is done before they were would have waited for nothing.
+BLINK = 20
+_LIMITS = ("idle", "first", "ceiling", "timeout", "soft")
 _TYPED = (2, 3)
+
+
+def attend(front: Front, child: "Child") -> "NoReturn":
+    """Move the child's bytes; after a blink load the watch, and supervise to the end."""
+    join(front, child)
+    if front.process.run_until(child.started + _blink(front.values)) and _nothing_left(front):
+        blink(front)
+    from longwatch.cli.longrun import supervise  # noqa: PLC0415
+
+    supervise(front)
+
+
+def join(front: Front, child: "Child") -> None:
+    """Connect the child's streams with ours, and our terminal with the child's."""
+    front.reactor = Reactor()
+    front.ear.listen(front.reactor)
+    sinks = {STDOUT: Sink(1)} if child.stderr_fd is None else {STDOUT: Sink(1), STDERR: Sink(2)}
+    front.process = Process(child, front.reactor, sinks, merged=child.stderr_fd is None)
+    if front.output == PTY:
+        from longwatch.posix.terminal import Terminal  # noqa: PLC0415
+
+        front.terminal = Terminal.over(front.process, 0, 1, keys=front.values.stdin == INHERIT)
+    if front.log is not None or front.screen is not None or front.values.not_progress is not None:
+        from longwatch.cli.extras import attach  # noqa: PLC0415
+
+        attach(front)
+
+
+def _blink(values: "Values") -> int:
+    """No limit may come due while nobody watches."""
+    return min((span for name in _LIMITS if 0 < (span := values.get(name)) < BLINK), default=BLINK)
+
+
+def _nothing_left(front: Front) -> bool:
+    """Whether the leader is our only new child: as subreaper we would have adopted whatever it left."""
+    if not front.subreaper or front.ear.caught:
+        return False
+    known = (front.process.child.pid, *front.strangers)
+    return all(pid in known for pid in own_children())
 
 
 def blink(front: Front) -> "NoReturn":
@@ -97,7 +150,7 @@ def leave_as(
     status = exit_status(reason, code, signal, result_ok=result_ok)
     if status == 0 and any(pump.lost for pump in front.process.pumps.values()):
         # A success whose output did not arrive is none. Who writes into a pipe without a reader dies of it.
-        if front.readerless:
+        if _readerless(front):
             leave_by(_signal.SIGPIPE)
         status = OURS
     leave(status)
@@ -116,3 +169,8 @@ def _cwd() -> str | None:
         return os.getcwd()
     except OSError:
         return None
+
+
+def _readerless(front: Front) -> bool:
+    """Whether somebody who read our output has left."""
+    return any(pump.sink is not None and pump.sink.broken for pump in front.process.pumps.values())
