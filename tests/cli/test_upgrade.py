@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a copy of the package, and have every run of this test use it."""
     folder = tmp_path / "site"
     package = Path(longwatch.__file__).parent
-    shutil.copytree(package, folder / "longwatch", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, folder / "longwatch")
     script = tmp_path / "longwatch"
     script.write_text(SCRIPT.format(python=sys.executable, folder=str(folder)))
     script.chmod(0o755)

@@ -347,7 +347,7 @@ def test_the_folder_is_lean() -> None:
     code = """
 import os, sys
 before = set(sys.modules)
-from longwatch import paths
+from longwatch import channel, paths
 from longwatch.posix.identity import identity
 from longwatch.posix import now
 from longwatch.runtime import rundir
@@ -356,7 +356,7 @@ me = identity(os.getpid())
 about = rundir.meta(paths.new_run_id("x"), "x", ["x"], me, me, started_ms=now(), limits={}, sources=["stdout"])
 run = rundir.RunDir.create(paths.state(), about, now())
 run.append_event({"event": "x"})
-paths.channel_append(paths.state(), run.run, {"op": "stop"})
+channel.channel_append(paths.state(), run.run, {"op": "stop"})
 assert run.channel()
 run.write_report({})
 spool.append(paths.state(), spool.summary({"run": run.run}))
