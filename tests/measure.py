@@ -31,4 +31,7 @@ def start() -> None:
 
 
 if __name__ == "measured" and is_ours(sys.orig_argv[1:]):
-    start()
+    try:
+        start()
+    except OSError:
+        pass  # coverage does not load in a folder that is gone

@@ -403,7 +403,9 @@ class TestWatch:
         """A process that somebody has waited for cannot be watched; one that has merely ended can."""
         with subprocess.Popen(["false"]) as popen:
             helpers.wait_until(lambda: not helpers.alive(popen.pid))
-            assert longwatch.watch(popen).exit_code == 1
+            result = longwatch.watch(popen)
+            assert result.exit_code == 1
+            assert result.duration_ms < 5_000
             with pytest.raises(UsageError, match="has ended already"):
                 longwatch.watch(popen)
 

@@ -206,6 +206,8 @@ def _next(option: Option, flag: str, words: list[str]) -> str:
 
 def _refused_as(prefix: str, option: Option, text: str) -> object:
     """Convert; a refusal names where the text stood."""
+    if option.kind == "flag" and text in ("yes", "no"):
+        return text == "yes"
     from longwatch.option_kinds import convert  # noqa: PLC0415 - see the module's docstring
 
     try:

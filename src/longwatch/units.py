@@ -7,8 +7,6 @@ number is refused, because half of the world means seconds and the other half mi
 Every refusal is a `UnitError` whose text begins with the refused words: `5: a bare number is no duration; ...`.
 """
 
-from itertools import pairwise
-
 from longwatch.errors import UnitError
 
 TYPE_CHECKING = False
@@ -107,7 +105,8 @@ def parse_gnu_duration(text: str) -> int | None:
 
 def format_duration(ms: int) -> str:
     """Return the shortest text for a span, rounded to two neighbouring units: `350ms`, `1m30s`, `1h`, `2d3h`."""
-    for name, below in pairwise(DURATION_UNITS):
+    names = list(DURATION_UNITS)
+    for name, below in zip(names, names[1:], strict=False):  # noqa: RUF007 - one file less to load
         large, small = DURATION_UNITS[name], DURATION_UNITS[below]
         if ms >= large:
             rounded = (ms + small // 2) // small * small

@@ -245,14 +245,14 @@ class TestRestored:
             "    import longwatch.runtime.driver as d, longwatch.posix.reactor as r\n"
             "    step = d.Driver.step\n"
             "    def broken(self):\n"
-            "        if r.now() - self.watch.started > 700: raise ZeroDivisionError('defect')\n"
+            "        if r.now() - self.watch.started > 1500: raise ZeroDivisionError('defect')\n"
             "        step(self)\n"
             "    d.Driver.step = broken\n"
         )
-        with run("--idle", "800ms", *program(FULL_SCREEN), env={"PYTHONPATH": str(tmp_path)}) as screen:
+        with run("--idle", "8s", *program(FULL_SCREEN), env={"PYTHONPATH": str(tmp_path)}) as screen:
             before = screen.settings
-            screen.wait_for("READY")
             pid = below(screen)
+            screen.wait_for("READY")
             assert screen.wait() == 125
             assert "defect" in screen.text
             assert not screen.modes & BAD

@@ -169,6 +169,15 @@ class TestProgress:
         run.driver.step()
         assert [type(seen).__name__ for _, seen in run.heard] == ["ProgressSeen", "Exited", "Drained"]
 
+    def test_what_was_told_is_not_waited_with(self, rig):
+        """A host is asked back at once while something waits to be told, also from before the start."""
+        run = rig(idle=60_000)
+        assert run.driver.next_deadline() > run.clock()
+        run.driver.tell(o.Exited(0))
+        assert run.driver.next_deadline() <= run.clock()
+        run.driver.step()
+        assert run.driver.next_deadline() > run.clock()
+
     def test_evidence_from_inside(self, rig):
         """What came through the channel is told with the stamps."""
         run = rig(idle=1_000)

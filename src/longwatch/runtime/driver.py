@@ -97,7 +97,7 @@ class Driver:
 
     def next_deadline(self) -> int:
         """Return the instant (ms) at which `step` must be called, even if nothing became readable."""
-        return self._soonest
+        return self._looked if self._inbox else self._soonest
 
     def start(self) -> None:
         """Begin: perform what the watch says to a fresh run."""

@@ -1,8 +1,8 @@
 """The guardian: a sibling of the program that ends it when longwatch itself is killed hard.
 
 KILL cannot be caught, so somebody else has to be there. The guardian is a fork that holds nothing but the reading
-end of a pipe. A byte on it means that all is well and over; an end without a byte means that longwatch died, and
-then the whole run is swept by session, group and mark. It imports nothing: the package may be gone by then.
+end of a pipe. The pipe's end means that longwatch died, and then the whole run is swept by session, group and mark;
+when all is well and over longwatch kills its guardian first. It imports nothing: the package may be gone by then.
 """
 
 import fcntl
@@ -45,10 +45,9 @@ class Guardian:
         if self._pipe is None:
             return
         pipe, self._pipe = self._pipe, None
-        _dismiss(pipe)
-        wait_for_death(self.pid, time.monotonic() + 1)
-        os.kill(self.pid, _signal.SIGKILL)  # somebody may have stopped it; its pid is ours until we reap it
+        os.kill(self.pid, _signal.SIGKILL)  # its pid is ours until we reap it
         os.waitpid(self.pid, 0)
+        os.close(pipe)
 
 
 def start(tree: Tree, grace: int = GRACE) -> Guardian:
@@ -74,15 +73,6 @@ def start(tree: Tree, grace: int = GRACE) -> Guardian:
     return Guardian(pid, writing)
 
 
-def _dismiss(pipe: int) -> None:
-    try:
-        os.write(pipe, b".")
-    except BrokenPipeError:
-        return  # somebody has killed it already
-    finally:
-        os.close(pipe)
-
-
 def _guard(tree: Tree, pipe: int, grace: int) -> None:
     gc.disable()  # a collection would write to every object, and so copy all the memory that is shared
     for signum in _DEAF_TO:
@@ -90,8 +80,8 @@ def _guard(tree: Tree, pipe: int, grace: int) -> None:
     _signal.set_wakeup_fd(-1)
     os.setsid()
     pipe = _let_go_of_all_but(pipe)
-    if os.read(pipe, 1) == b"":
-        _sweep(Tree(tree.leader, tree.run_id, subreaper=False, variable=tree.variable), grace)
+    os.read(pipe, 1)  # returns at the end of the pipe only: nobody ever writes
+    _sweep(Tree(tree.leader, tree.run_id, subreaper=False, variable=tree.variable), grace)
 
 
 def _let_go_of_all_but(pipe: int) -> int:
