@@ -3,7 +3,7 @@
 import os
 
 from longwatch.errors import StoreError
-from longwatch.jsonlean import dumps
+from longwatch.jsonlean import fenced
 from longwatch.paths import run_folder
 
 TYPE_CHECKING = False
@@ -33,8 +33,3 @@ def append_line(path: str, message: "Mapping[str, object]") -> None:
         os.write(descriptor, fenced(message))
     finally:
         os.close(descriptor)
-
-
-def fenced(message: "Mapping[str, object]") -> bytes:
-    """Return a JSON line behind a line break: a torn line before it ends there and swallows nothing."""
-    return b"\n" + dumps(message).encode() + b"\n"

@@ -5,7 +5,7 @@ The C encoder behind it is the same code. It is private to CPython, so a Python 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 try:
     from _json import encode_basestring_ascii, make_encoder
@@ -27,4 +27,9 @@ else:
         return "".join(_encode(value, 0))
 
 
-__all__ = ["dumps"]
+def fenced(message: "Mapping[str, object]") -> bytes:
+    """Return a JSON line behind a line break: a torn line before it ends there and swallows nothing."""
+    return b"\n" + dumps(message).encode() + b"\n"
+
+
+__all__ = ["dumps", "fenced"]

@@ -2,26 +2,26 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 import helpers
 from helpers import LONGWATCH, Screen
+from terminals import (
+    BAD,
+    CTRL_BACKSLASH,
+    CTRL_C,
+    CTRL_D,
+    FULL_SCREEN,
+    VISIBLE_CURSOR,
+    program,
+    quoted,
+    run,
+    typed_fixture,
+)
 
-#: Modes that a shell afterwards would suffer from.
-BAD = {1000, 1006, 2004, 1049}
-VISIBLE_CURSOR = 25
-CTRL_C, CTRL_D, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x04", "\x1a", "\x1c"
+__all__ = ["typed_fixture"]
 
-FULL_SCREEN = r"""
-import os, sys, termios, time, tty
-if "raw" in sys.argv: tty.setraw(0)
-sys.stdout.write("\033[?1049h\033[?1000h\033[?1006h\033[?2004h\033[?25l\033[2J\033[HREADY")
-sys.stdout.flush()
-time.sleep(60)
-"""
 COUNTS_INTERRUPTS = r"""
 import os, signal, sys, time
 def count(*_):
@@ -51,55 +51,11 @@ print("READY", flush=True)
 sys.stdin.readline()
 print("in all:", seen, flush=True)
 """
-TICKS = "import itertools, time\nfor n in itertools.count(): print('tick', n, flush=True); time.sleep(0.05)"
-
-
-def program(code, *words):
-    """Return the argv of a Python program."""
-    return [sys.executable, "-c", code, *words]
-
-
-def run(*words, **options):
-    """Start `longwatch run` on a terminal of its own."""
-    return Screen([LONGWATCH, "run", *words], **options)
 
 
 def below(screen):
     """Return the pid of the program that longwatch runs on a screen."""
     return helpers.wait_until(lambda: helpers.descendants(screen.process.pid))[0]
-
-
-@pytest.fixture
-def typed(tmp_path):
-    """Return a maker of a line for a shell that runs a Python program under longwatch without showing its text."""
-
-    def line(code, *options):
-        path = tmp_path / "program.py"
-        path.write_text(code)
-        return quoted(LONGWATCH, "run", *options, sys.executable, path)
-
-    return line
-
-
-def quoted(*words):
-    """Return words as a line for a shell."""
-    import shlex
-
-    return shlex.join(map(str, words))
-
-
-@pytest.fixture
-def shell():
-    """Return an interactive bash on a terminal of its own."""
-    if not helpers.have("bash"):
-        pytest.skip("bash is not installed")
-    env = {"PS1": "$ ", "HISTFILE": None, "INPUTRC": os.devnull}
-    with Screen(
-        ["bash", "--norc", "--noprofile", "--noediting", "-i"], rows=40, columns=150, env=env
-    ) as screen:
-        screen.wait_for("$")
-        yield screen
-        helpers.kill_all(helpers.descendants(screen.process.pid))
 
 
 class TestOwnTerminal:
@@ -350,263 +306,3 @@ class TestKeys:
         with run("--stdin", "null", "sh", "-c", "test -t 1 && cat && echo end") as screen:
             assert screen.wait() == 0
             assert screen.text == "end"
-
-
-def is_program(pid):
-    """Whether a process is the program of `typed`, not longwatch or a fork of it."""
-    return helpers.command_line(pid).endswith("program.py") and "longwatch" not in helpers.command_line(pid)
-
-
-def newest(screen):
-    """Return the number of the last tick on a screen."""
-    return max(int(line.split()[1]) for line in screen.text.splitlines() if line.startswith("tick "))
-
-
-def stopped(pid):
-    """Whether a process is in a job-control stop."""
-    found = helpers.stat(pid)
-    return found is not None and found[0] == "T"
-
-
-class TestJobControl:
-    """Stopping, going on, and the background."""
-
-    @pytest.mark.parametrize("mode", ["--pty", "--no-pty"])
-    def test_ctrl_z_and_fg(self, shell, typed, mode):
-        """Ctrl-Z stops the run with its program and gives the shell its terminal; fg brings both back."""
-        shell.send(typed(TICKS, mode, "--idle", "20s") + "\n")
-        shell.wait_for("tick 3")
-        supervisor = helpers.descendants(shell.process.pid)[0]
-        ticker = helpers.wait_until(
-            lambda: [pid for pid in helpers.descendants(supervisor) if is_program(pid)]
-        )[0]
-        shell.send(CTRL_Z)
-        shell.wait_for("Stopped")
-        assert stopped(supervisor)
-        helpers.wait_until(lambda: stopped(ticker))
-        shell.send("echo $((6 * 7)).\n")
-        shell.wait_for("42.")
-        last = newest(shell)
-        shell.send("fg\n")
-        helpers.wait_until(lambda: not stopped(ticker) and not stopped(supervisor))
-        helpers.wait_until(lambda: newest(shell) > last + 2)
-        shell.send(CTRL_C)
-        helpers.wait_until(lambda: not helpers.alive(supervisor))
-
-    @pytest.mark.parametrize("mode", ["--pty", "--no-pty"])
-    def test_ctrl_z_stops_a_script_too(self, shell, typed, mode):
-        """A script around longwatch stops with it, else its shell would wait for what cannot go on."""
-        shell.send(quoted("sh", "-c", typed(TICKS, mode, "--idle", "20s") + "; echo after-$((6 * 7))") + "\n")
-        shell.wait_for("tick 3")
-        shell.send(CTRL_Z)
-        shell.wait_for("Stopped")
-        shell.send("echo $((5 * 5)).\n")
-        shell.wait_for("25.")
-        last = newest(shell)
-        shell.send("fg\n")
-        helpers.wait_until(lambda: newest(shell) > last + 2)
-        helpers.kill_all([pid for pid in helpers.descendants(shell.process.pid) if is_program(pid)])
-        shell.wait_for("after-42")
-
-    def test_a_program_that_stops_itself(self, shell, typed):
-        """Who handles the key himself and stops gives the shell its terminal, and goes on with fg."""
-        code = "import os, signal\nprint('READY', flush=True)\nos.kill(0, signal.SIGSTOP)\nprint('back')\ninput()"
-        shell.send(typed(code, "--idle", "20s") + "\n")
-        shell.wait_for("Stopped")
-        shell.send("fg\n")
-        shell.wait_for("back")
-        shell.send("\n")
-        helpers.wait_until(lambda: not helpers.descendants(shell.process.pid))
-        shell.send("echo $((6 * 7)).\n")
-        shell.wait_for("42.")
-
-    def test_no_shell_no_stop(self, typed):
-        """Where no shell could say fg, Ctrl-Z stops nothing, as without longwatch."""
-        with Screen(["sh", "-c", "exec " + typed(TICKS, "--idle", "20s")]) as screen:
-            screen.wait_for("tick 3")
-            screen.send(CTRL_Z)
-            last = newest(screen)
-            helpers.wait_until(lambda: newest(screen) > last + 5)
-            screen.send(CTRL_C)
-            assert screen.wait() == -signal.SIGINT
-
-    def test_modes_while_stopped(self, shell, typed):
-        """A full-screen program that is stopped leaves the shell a sane terminal, and has its own back with fg."""
-        shell.send(typed(FULL_SCREEN, "--idle", "20s") + "\n")
-        shell.wait_for("READY")
-        shell.send(CTRL_Z)
-        shell.wait_for("Stopped")
-        assert not shell.modes & BAD
-        assert VISIBLE_CURSOR in shell.modes
-        shell.send("fg\n")
-        helpers.wait_until(lambda: shell.modes >= BAD)
-        shell.send(CTRL_C)
-        helpers.wait_until(lambda: not shell.modes & BAD)
-        shell.send("echo $((6 * 7)).\n")
-        shell.wait_for("42.")
-
-    def test_background(self, shell):
-        """In the background a run neither stops nor takes the terminal from the shell."""
-        line = quoted(
-            LONGWATCH, "run", "--idle", "20s", "sh", "-c", "sleep 0.3; echo word-$((40 + 2)); sleep 0.3"
-        )
-        shell.send(line + " &\n")
-        shell.wait_for("word-42")
-        shell.send("echo $((6 * 7)).\n")
-        shell.wait_for("42.")
-        shell.send("wait; jobs; echo over-$((6 * 7))\n")
-        shell.wait_for("over-42")
-        assert "Stopped" not in shell.text
-
-    def test_a_background_program_does_not_read_the_shell_s_keys(self, shell):
-        """What is typed is the shell's while the run is in the background."""
-        shell.send(quoted(LONGWATCH, "run", "--idle", "20s", "cat") + " &\n")
-        for number in range(5):
-            shell.send(f"echo $(({number} + 40)).\n")
-            shell.wait_for(f"{number + 40}.")
-        shell.send("kill %1 2>/dev/null; wait; echo over-$((6 * 7))\n")
-        shell.wait_for("over-42")
-
-    def test_a_terminal_in_the_background(self, shell):
-        """With --pty in the background the shell's terminal is not touched; fg joins the two."""
-        before = shell.settings
-        shell.send(
-            quoted(LONGWATCH, "run", "--pty", "--idle", "20s", "sh", "-c", "read a; echo got-$a") + " &\n"
-        )
-        shell.send("echo $((6 * 7)).\n")
-        shell.wait_for("42.")
-        helpers.wait_until(lambda: len(helpers.descendants(shell.process.pid)) >= 2)
-        assert shell.settings == before
-        shell.send("fg\n")
-        helpers.wait_until(lambda: shell.settings != before)
-        shell.send("word\n")
-        shell.wait_for("got-word")
-        helpers.wait_until(lambda: shell.settings == before)
-
-
-SPINNER = r"""
-import itertools, sys, time
-sys.stdout.write("\033[2J")
-for n in itertools.count():
-    sys.stdout.write("\033[H" + "|/-\\"[n % 4] + f" working {n // 10} s")
-    if "work" in sys.argv and n % 4 == 0: sys.stdout.write(f"\033[{3 + n // 80};{1 + n // 4 % 20}Hx")
-    sys.stdout.flush(); time.sleep(0.05)
-"""
-
-
-class TestScreenSource:
-    """The screen as a sign of progress."""
-
-    LIMITS = ("--pty", "--progress", "screen", "--idle", "800ms", "--poll", "100ms")
-
-    @pytest.mark.fault("B1")
-    def test_a_spinner_is_no_progress(self):
-        """A spinner and a counter that run in place for ever are acted on within two windows."""
-        done = helpers.run_cli("run", *self.LIMITS, *program(SPINNER), deadline=20)
-        assert done.code == 124
-        assert "screen" in done.err
-        assert done.seconds < 10
-
-    @pytest.mark.fault("A4")
-    def test_a_change_is_progress(self):
-        """A screen that changes otherwise keeps the run alive for four windows."""
-        done = helpers.run_cli(
-            "run", *self.LIMITS, "--timeout", "3200ms", *program(SPINNER, "work"), deadline=20
-        )
-        assert done.code == 124
-        assert "the timeout of" in done.err
-
-    def test_large_screens(self):
-        """What changes far to the right or below, beyond the usual size, is seen as well."""
-        code = r"""
-import itertools, sys, time
-for n in itertools.count():
-    sys.stdout.write(f"\033[{30 + n % 9};150H{chr(97 + n % 26)}"); sys.stdout.flush(); time.sleep(0.1)
-"""
-        limits = ("--progress", "screen", "--idle", "800ms", "--poll", "100ms", "--timeout", "2500ms")
-        with run(*limits, *program(code), rows=40, columns=160) as screen:
-            assert screen.wait(15) == 124
-            assert "the timeout of" in screen.text
-
-    def test_without_a_terminal(self):
-        """Without a terminal for the program there is no screen: that is said before anything starts."""
-        done = helpers.run_cli("run", "--progress", "screen", "touch", "no-such-place/x")
-        assert done.code == 125
-        assert "--pty" in done.err
-        assert done.err.count("\n") == 1
-
-
-ECHOES = """
-import os, sys, time, tty
-print("READY", flush=True)
-if "raw" in sys.argv:
-    tty.setraw(0)
-    while True: os.write(1, os.read(0, 100))
-time.sleep(60)
-"""
-
-
-class TestNudge:
-    """A line that is typed into a program that idles."""
-
-    @pytest.mark.parametrize("mode", ["", "raw"])
-    def test_its_echo_is_no_progress(self, mode, tmp_path):
-        """A program that is stuck is nudged once and stopped one window later, whoever echoes the line."""
-        report = tmp_path / "report.json"
-        words = ("--pty", "--idle", "700ms", "--nudge", "go on", "--report", str(report))
-        done = helpers.run_cli("run", *words, *program(ECHOES, mode), stdin=None, deadline=20)
-        assert done.code == 124, done.out
-        assert "go on" in done.out
-        assert report.read_text().count('"nudged"') == 1
-
-    def test_who_wakes_up_is_not_stopped(self):
-        """A program that the line wakes goes on to its end."""
-        code = "import sys, time\nsys.stdin.readline()\nfor n in range(20): print(n, flush=True); time.sleep(0.1)"
-        done = helpers.run_cli(
-            "run", "--pty", "--idle", "800ms", "--nudge", "go on", *program(code), stdin=None, deadline=20
-        )
-        assert done.code == 0, done.err
-        assert done.out.split()[-1] == "19"
-
-    def test_its_picture_is_no_progress(self):
-        """The line on the screen is no change of the program's."""
-        words = ("--pty", "--progress", "screen", "--idle", "700ms", "--poll", "100ms", "--nudge", "go on")
-        done = helpers.run_cli(
-            "run",
-            *words,
-            *program("import time; print('x', flush=True); time.sleep(60)"),
-            stdin=None,
-            deadline=20,
-        )
-        assert done.code == 124
-        assert done.out.count("go on") == 1
-
-    def test_without_a_terminal(self):
-        """Where there is nothing to type into a nudge is refused before anything starts."""
-        done = helpers.run_cli("run", "--nudge", "x", "true")
-        assert done.code == 125
-        assert "--pty" in done.err
-
-
-@pytest.mark.fault("A6")
-@pytest.mark.slow
-def test_a_terminal_unbuffers():
-    """A program that prints without flushing is acted on with the hint on a pipe, and alive on a terminal."""
-    code = "import time\nfor n in range(12): print('tick', n); time.sleep(0.1)"
-    limits = ("--idle", "600ms")
-    piped = helpers.run_cli("run", *limits, *program(code))
-    assert piped.code == 124
-    assert "PYTHONUNBUFFERED=1" in piped.err
-    assert helpers.run_cli("run", *limits, "--pty", *program(code)).code == 0
-    unbuffered = helpers.run_cli("run", *limits, *program(code), env={"PYTHONUNBUFFERED": "1"})
-    assert unbuffered.code == 0
-
-
-def test_nobody_is_left(shell, typed):
-    """Closing the terminal ends the run and its program."""
-    shell.send(typed(TICKS, "--idle", "20s") + "\n")
-    shell.wait_for("tick 3")
-    left = helpers.descendants(shell.process.pid)
-    shell.process.send_signal(signal.SIGHUP)
-    helpers.wait_until(lambda: not [pid for pid in left if helpers.alive(pid)])
-    assert subprocess.Popen.poll(shell.process) is not None or shell.wait()

@@ -11,6 +11,9 @@ from helpers import LONGWATCH, ROOT, Finished
 pytestmark = [pytest.mark.external, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SKIPPED = 77
+# A signal that comes while its shell starts is lost: on a busy machine timeout-group.sh fails once in thirty runs,
+# with the original too. What is really wrong fails each time.
+TRIES = 3
 # Asked for by name, so that a script that is gone is seen as that, and a test's name stays.
 SCRIPTS = (
     "timeout.sh",
@@ -42,7 +45,11 @@ def run(suite: Path, name: str, program: Path, folder: Path) -> Finished:
     found = [path for path in coreutils.scripts(suite) if path.name == name]
     if not found:
         pytest.skip(f"this version of coreutils has no {name}")
-    return coreutils.run_script(suite, found[0], program, folder)
+    for attempt in range(TRIES):
+        done = coreutils.run_script(suite, found[0], program, folder / str(attempt))
+        if done.code in (0, SKIPPED):
+            break
+    return done
 
 
 def check_reference(suite: Path, name: str, folder: Path) -> None:

@@ -63,9 +63,12 @@ def report_of_blink(front: Front, reason: str) -> dict[str, object]:
 
 
 def open_report(path: str) -> int:
-    """Open the report's file before the run, so that a wrong path is told now; its content comes at the end."""
+    """Open the report's file before the run, so that a wrong path is told now; its content comes at the end.
+
+    An older report goes now: after a hard kill it would pass for this run's.
+    """
     # Non-blocking for this moment, so that a FIFO without a reader is refused instead of waited for.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:

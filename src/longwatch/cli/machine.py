@@ -44,7 +44,7 @@ def python() -> Finding:
 def system() -> Finding:
     """Look at the operating system."""
     text = f"{platform.system()} {platform.release()}"
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         return Finding(FINE, text)
     return Finding(WEAKER, f"{text}: best effort", "on Linux a stop is a proof")
 

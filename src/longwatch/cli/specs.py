@@ -1,6 +1,6 @@
 """From the values of a command line to what is watched."""
 
-from longwatch.core.spec import NONE, NOTIFY, NUDGE, STOP, LimitSpec, Spec
+from longwatch.core.spec import NOTIFY, STOP, LimitSpec, Spec
 from longwatch.options import DEFAULT, Values
 from longwatch.posix.process import STDERR, STDOUT
 
@@ -29,11 +29,11 @@ def spec_of(values: Values, *, merged: bool) -> Spec:
 def _action(values: Values, name: str) -> str:
     if name != "idle":
         return NOTIFY if name == "soft" else STOP
-    if values.source("idle") == DEFAULT and values.idle_action in (STOP, NUDGE):
-        # The built-in window: whoever did not name a limit did not ask for a stop.
-        return NUDGE if values.nudge is not None and values.source("idle-action") != DEFAULT else NOTIFY
+    if values.source("idle") == DEFAULT and values.source("idle-action") == DEFAULT:
+        # The built-in window: whoever named neither a limit nor an action did not ask for a stop.
+        return NOTIFY
     action: str = values.idle_action
-    return action if action in (NONE, NOTIFY, NUDGE, STOP) else STOP
+    return action
 
 
 def sources_of(progress: tuple[str, ...], *, merged: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

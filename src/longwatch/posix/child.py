@@ -6,7 +6,6 @@ import select
 import sys
 
 from longwatch.posix import libc, now
-from longwatch.posix.identity import identity, read_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Child:
     """
 
     __slots__ = (
-        "_end", "_large", "_reaper", "identity", "master_fd", "pid", "pidfd", "started", "stderr_fd", "stdin_fd",
+        "_end", "_identity", "_large", "_reaper", "master_fd", "pid", "pidfd", "started", "stderr_fd", "stdin_fd",
         "stdout_fd",
     )  # fmt: skip
 
@@ -70,11 +69,23 @@ class Child:
         self.stderr_fd = stderr
         self.master_fd = master
         self.started = started
-        #: Who the leader is; None when it was gone before anybody looked.
-        self.identity: Identity | None = identity(pid)
+        self._identity: Identity | None = None
         self._large = large_pipes.enlarge(stdout) + large_pipes.enlarge(stderr)
         self._reaper = reaper
         self._end: End | None = None
+
+    @property
+    def identity(self) -> "Identity | None":
+        """Who the leader is; None when it was gone before anybody looked.
+
+        Asked for the first time before the leader is reaped: until then its pid is its own.
+        """
+        if self._identity is None:
+            # Loaded when somebody asks: a child that is over at once needs no name.
+            from longwatch.posix.identity import identity  # noqa: PLC0415
+
+            self._identity = identity(self.pid)
+        return self._identity
 
     def peek(self) -> End | None:
         """Return how the leader ended, leaving it unreaped; None while it runs.
@@ -149,6 +160,8 @@ class Child:
 
     def _of_zombie(self) -> End:
         """Read the status that the process's own parent has not collected yet: the last field of its line."""
+        from longwatch.posix.identity import read_stat  # noqa: PLC0415 - only for what is no child of ours
+
         line = read_stat(self.pid)
         if line is None or self.identity is None or self.identity.current() is None:
             return UNKNOWN

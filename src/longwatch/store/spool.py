@@ -8,8 +8,8 @@ there. Nothing is synced: the run has ended well or badly by then, and a lost li
 import os
 import time
 
-from longwatch.channel import fenced
 from longwatch.errors import StoreError
+from longwatch.jsonlean import fenced
 from longwatch.paths import ensure
 
 TYPE_CHECKING = False
