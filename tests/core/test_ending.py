@@ -179,11 +179,11 @@ def test_in_a_stop_leftovers_are_part_of_the_tree() -> None:
 
 def test_grace_kill_unkillable() -> None:
     """TERM, the grace, KILL, the wait after it, an alert: a tree that does not go is not waited for."""
-    assert (GRACE, KILL_WAIT) == (10 * S, 2 * S)
+    assert (GRACE, KILL_WAIT) == (10 * S, 3 * S)
     book = stopped_by_timeout()
     book.expect(20 * S, KillSent(20 * S), SignalTree(KILL))
-    book.expect(22 * S, TreeUnkillable(22 * S), Notify(TreeUnkillable(22 * S)), AbandonPipes())
-    book.expect(22 * S, RunEnded(22 * S, "timeout", limit="timeout")).until(HOUR).play()
+    book.expect(23 * S, TreeUnkillable(23 * S), Notify(TreeUnkillable(23 * S)), AbandonPipes())
+    book.expect(23 * S, RunEnded(23 * S, "timeout", limit="timeout")).until(HOUR).play()
 
 
 def test_unkillable_with_its_output_at_an_end() -> None:
@@ -191,7 +191,7 @@ def test_unkillable_with_its_output_at_an_end() -> None:
     book = stopped_by_timeout(grace=1 * S)
     book.tell(10_100, o.Drained())
     book.expect(11 * S, KillSent(11 * S), SignalTree(KILL))
-    book.expect(13 * S, TreeUnkillable(13 * S), like(Notify), like(RunEnded)).play()
+    book.expect(14 * S, TreeUnkillable(14 * S), like(Notify), like(RunEnded)).play()
 
 
 def test_a_killed_program_is_drained_too() -> None:
@@ -221,12 +221,12 @@ def test_a_leader_whose_end_nobody_tells() -> None:
     book.tell(1 * S, o.StopRequested("cancelled", "explicit"))
     book.expect(1 * S, like(StopBegan), SignalTree(TERM))
     book.tell(2 * S, o.Drained(), o.TreeGone())
-    book.expect(4 * S, RunEnded(4 * S, "cancelled", origin="explicit")).play()
+    book.expect(5 * S, RunEnded(5 * S, "cancelled", origin="explicit")).play()
     # The same for a process that is not our child, of which nothing but its absence is known.
     book = script()
     book.tell(1 * S, o.TreeGone())
     book.expect(1500, AbandonPipes())
-    book.expect(3 * S, RunEnded(3 * S, "unknown")).play()
+    book.expect(4 * S, RunEnded(4 * S, "unknown")).play()
 
 
 def test_asked_to_stop() -> None:
@@ -354,7 +354,7 @@ def test_nothing_is_said_after_the_end() -> None:
         0, like(StopBegan), SignalTree(TERM)
     )
     book.expect(0, KillSent(0), SignalTree(KILL))
-    book.expect(2 * S, TreeUnkillable(2 * S), like(Notify), AbandonPipes(), like(RunEnded))
+    book.expect(3 * S, TreeUnkillable(3 * S), like(Notify), AbandonPipes(), like(RunEnded))
     late = (
         o.Exited(0),
         o.Drained(),

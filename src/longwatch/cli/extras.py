@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 def prepare(front: Front) -> None:
     """Open and compile what can be wrong, before anything is started. Raises UsageError."""
     values = front.values
-    if values.report is not None:
-        from longwatch.cli.ended import open_report  # noqa: PLC0415
-
-        front.report_fd = open_report(values.report)
     if values.log is not None:
         front.log = _open_log(values.log, values.log_max)
     if values.not_progress is not None:
@@ -30,6 +26,11 @@ def prepare(front: Front) -> None:
     front.files = file_sources(values)
     if "screen" in values.progress:
         front.screen = _screen(values)
+    if values.report is not None:
+        # Last, for it empties an older report: words that are refused must not.
+        from longwatch.cli.ended import open_report  # noqa: PLC0415
+
+        front.report_fd = open_report(values.report)
 
 
 def file_sources(values: Values) -> "list[FileSource]":

@@ -62,9 +62,22 @@ def main(argv: list[str]) -> "NoReturn":
     if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
         # The script has it so while it loads; verbs end at Ctrl-C in their own words.
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    if verb == "quiet" and argv[2:3] not in ([], ["-h"], ["--help"]):
+        _quiet(argv[2:])
     from longwatch.cli.verbs import main as verbs  # noqa: PLC0415
 
     sys.exit(verbs(argv[1:]))
+
+
+def _quiet(words: list[str]) -> "NoReturn":
+    """Without click: what asks for silence inside a run should not spend the run's window on loading."""
+    from longwatch.cli.quiet import main as quiet  # noqa: PLC0415
+
+    try:
+        leave(quiet(words))
+    except UsageError as error:
+        say(str(error))
+        leave(2)
 
 
 def run(words: list[str]) -> "NoReturn":
