@@ -60,7 +60,9 @@ test-all: venv ## Run all tests on each supported Python that is here
 	done; test -z "$$failed" || { echo "failed on:$$failed"; exit 1; }
 
 test-lab: venv ## Run real agent programs against a scripted model
-	@$(BIN)/python tests/lab/agents.py install claude --into .cache/agents >.cache/agents.log 2>&1 \
+	@mkdir -p .cache
+	@test -d .cache/agents/claude/claude_agent_sdk \
+	    || $(BIN)/python tests/lab/agents.py install claude --into .cache/agents >.cache/agents.log 2>&1 \
 	    || echo "claude cannot be installed here, so its tests are skipped (see .cache/agents.log)"
 	$(BIN)/python -m pytest -m lab -rs -n 4 --dist worksteal tests/lab
 

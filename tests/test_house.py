@@ -12,19 +12,21 @@ import helpers
 import measure
 
 HERE = str(Path(__file__).parent)
+# Nobody sees whose a process is while it loads another program, so this one waits for the end of that.
+ORPHAN = "tail -f /dev/null >/dev/null 2>&1 & until grep -q tail /proc/$!/cmdline; do :; done"
 # The ways in which a process gets away from the test that caused it.
 ESCAPES = {
     "child": "subprocess.Popen(['tail', '-f', '/dev/null'])",
     "session": "subprocess.Popen(['tail', '-f', '/dev/null'], start_new_session=True)",
-    "orphan": "subprocess.run(['sh', '-c', 'tail -f /dev/null >/dev/null 2>&1 &'])",
+    "orphan": "subprocess.run(['sh', '-c', ORPHAN])",
     "fork": "os.fork() or time.sleep(60)",
 }
 
 
 def run_pytest(folder: Path, body: str) -> helpers.Finished:
     """Run one test with this project's conftest in a pytest of its own."""
-    lines = "import os, subprocess, sys, time\nkept = []\ndef test_it(home):\n    kept.append({})\n"
-    (folder / "test_it.py").write_text(lines.format(body))
+    lines = ["import os, subprocess, time", f"ORPHAN = {ORPHAN!r}", "kept = []", "def test_it(home):"]
+    (folder / "test_it.py").write_text("\n".join([*lines, f"    kept.append({body})", ""]))
     options = ["-q", "-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
     argv = [sys.executable, "-m", "pytest", *options, folder]
     return helpers.run_command(argv, env={"PYTHONPATH": HERE}, measured=False)

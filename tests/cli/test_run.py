@@ -466,18 +466,35 @@ def test_our_options_do_not_reach_the_program() -> None:
     assert names == ["LONGWATCH_ATTEMPT=1", f"LONGWATCH_RUN_ID={run.report['run']}"]
 
 
-def test_a_defect_of_ours_costs_neither_tree_nor_words(tmp_path: Path) -> None:
-    """Should longwatch itself fail, the tree is ended and one line says where: no traceback."""
+def test_a_defect_of_ours_costs_no_work(tmp_path: Path) -> None:
+    """Should longwatch itself fail, one line says where, and the program goes on to its own end, bytes and status."""
     crash = "import sys\nfrom longwatch.runtime import keeping\nkeeping.Keeping.looked = lambda *a: 1 / 0\n"
     crash += (
         "from longwatch.cli.main import main\nmain(['longwatch', 'run', '--idle', '400ms', *sys.argv[1:]])"
     )
-    done = helpers.run_command([*python(crash), "sh", "-c", "setsid sleep 60 & echo $!; wait"])
-    assert done.code == 125
+    script = "sleep 1; echo done; exit 6"
+    done = helpers.run_command([*python(crash), "sh", "-c", script])
+    assert (done.code, done.out) == (6, "done\n")
     assert "Traceback" not in done.err
     assert "defect of longwatch" in done.err
     assert "ZeroDivisionError" in done.err
-    gone(*numbers(done.out))
+    assert "goes on unwatched" in done.err
+
+
+def test_what_is_unwatched_can_be_ended(tmp_path: Path) -> None:
+    """After a defect of ours signals still reach the program, and its helpers in other sessions go with us."""
+    crash = "import sys\nfrom longwatch.runtime import keeping\nkeeping.Keeping.looked = lambda *a: 1 / 0\n"
+    crash += (
+        "from longwatch.cli.main import main\nmain(['longwatch', 'run', '--idle', '400ms', *sys.argv[1:]])"
+    )
+    command = [*python(crash), "sh", "-c", "setsid sleep 60 & echo $!; wait"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "goes on unwatched" in process.stderr.readline()
+    process.terminate()
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    gone(*numbers(out))
 
 
 def test_closed_standard_descriptors_are_no_trap() -> None:

@@ -8,8 +8,10 @@ import os
 from longwatch.cli.attend import not_kept, output_lost
 from longwatch.cli.ended import finish
 from longwatch.cli.extras import file_sources
-from longwatch.cli.main import ENDING, PASSED_ON, USAGE_ERROR, Front, leave, say
+from longwatch.cli.main import Front, say
+from longwatch.cli.signals import Signals
 from longwatch.cli.specs import limits_for_people, spec_of
+from longwatch.cli.unwatched import go_on_unwatched
 from longwatch.cli.voice import Voice
 from longwatch.core.facts import Fact, StopBegan
 from longwatch.core.observations import StopRequested
@@ -26,17 +28,15 @@ from longwatch.posix.tree import Tree
 from longwatch.runtime import guardian
 from longwatch.runtime.driver import Driver
 from longwatch.runtime.effects import ProcessEffects
-from longwatch.runtime.hosts import block
+from longwatch.runtime.hosts import loop
 from longwatch.runtime.keeping import Keeping
 from longwatch.runtime.rundir import meta
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
-    from longwatch.posix.terminal import Terminal
-    from longwatch.runtime.driver import Timer
     from longwatch.runtime.effects import Sampler
     from longwatch.runtime.guardian import Guardian
 else:
@@ -45,8 +45,6 @@ else:
 #: Killed in its first quarter second a supervisor has not supervised; a fork is dear for what ends before.
 GUARDIAN_AFTER = 250
 STATUS_EVERY = 1_000
-#: Nobody tells a running job that `fg` has given it the terminal.
-JOIN_EVERY = 250
 #: The ends for which output that a program keeps back may be to blame.
 _OF_SILENCE = ("idle", "first")
 
@@ -56,25 +54,10 @@ def supervise(front: Front) -> "NoReturn":
     gears.offer()
     try:
         run = LongRun(front)
-        block(run.driver)
+        loop(run.driver)
         run.end()
-    except Exception as error:  # noqa: BLE001 - a defect of ours may cost neither the machine nor the terminal
-        give_up(front, error)
-
-
-def give_up(front: Front, error: Exception) -> "NoReturn":
-    """End everything after a defect of our own, and say in one line where it was."""
-    leader = front.process.child.identity
-    if leader is not None:
-        Tree(leader, front.run_id, subreaper=front.subreaper, ignore=set(front.strangers)).kill()
-    if front.terminal is not None:
-        front.terminal.close()
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})"
-    say(f"{front.name}: stopped by a defect of longwatch, please report it: {error!r}{where}")
-    leave(USAGE_ERROR)
+    except Exception as error:  # noqa: BLE001 - a watchdog that is broken itself must not cost the work
+        go_on_unwatched(front, error)
 
 
 class LongRun:
@@ -100,15 +83,18 @@ class LongRun:
         )  # fmt: skip
         self.guardian: Guardian | None = None
         self.keeping: Keeping | None = None
-        self._joining: Timer | None = None
         self._connect()
         self._set_timers()
         self.effects.begin()
-        _signal.signal(_signal.SIGCHLD, lambda *_: None)
-        front.ear.act(self._signal)
-        if process.child.stopped():
-            self._suspend_job()
-        self._join(now())
+        self.hear()
+
+    def hear(self) -> None:
+        """Act on signals from now on."""
+        Signals(self.front, self.tree, self.driver, self.stop_message).listen()
+
+    def stop_message(self) -> "dict[str, Any] | None":
+        """Return the line that `longwatch stop` left in the run folder, if it did."""
+        return None if self.keeping is None else self.keeping.stop_message()
 
     # -- composition
 
@@ -132,7 +118,6 @@ class LongRun:
                 self._sink_failed(pump.sink.failed)
         if self.front.terminal is not None:
             self.effects.type = self._type
-            self.front.terminal.on_suspend = self._suspend_job
 
     def _type(self, text: str) -> None:
         """Type a nudge. The terminal's echo of it is our own doing and moves no clock."""
@@ -204,90 +189,7 @@ class LongRun:
         except StoreError as error:
             not_kept(front, error)
 
-    # -- signals
-
-    def _signal(self, signum: int) -> None:
-        process = self.front.process
-        if signum in ENDING:
-            self._told_to_end(signum)
-        elif signum in PASSED_ON and process.ended is None:
-            self._pass_on(signum)
-        elif signum == _signal.SIGWINCH and self.front.terminal is not None:
-            self._resized(self.front.terminal)
-        elif signum == _signal.SIGTSTP:
-            self._suspend(os.getpid())
-        elif signum == _signal.SIGCHLD:
-            self._child_changed()
-        elif signum == _signal.SIGCONT:
-            self._go_on()
-
-    def _child_changed(self) -> None:
-        """Reap orphans as they end, not at the next look: as pid 1 of a container there may be very many.
-
-        Some programs stop themselves at the key; with our terminal in their hands nobody could type any more.
-        """
-        self.tree.reap()
-        process = self.front.process
-        if process.ended is None and process.child.stopped():
-            self._suspend_job()
-
-    def _pass_on(self, signum: int) -> None:
-        try:
-            os.killpg(self.front.process.child.pid, signum)
-        except OSError:
-            pass  # it runs as somebody else, or its group is gone
-
-    def _told_to_end(self, signum: int) -> None:
-        """`stop` leaves its line in the run folder before it sends TERM; without one somebody interrupted us."""
-        ask = self.keeping.stop_message() if self.keeping is not None and signum == _signal.SIGTERM else None
-        if ask is not None:
-            self.driver.tell(
-                StopRequested("cancelled", "explicit", self.watch.spec.signal, ask.get("grace_ms"))
-            )
-            return
-        self.front.ended_by = signum
-        self.driver.tell(StopRequested("interrupted", signal=signum))
-
-    def _suspend_job(self) -> None:
-        """Stop as our terminal would have stopped us at the key: with those beside us, such as the shell of a script."""
-        if self.front.terminal is not None and self.front.terminal.joined:
-            self._suspend(0)
-
-    def _suspend(self, whom: int) -> None:
-        """Job control: the tree is in a session of its own, so the terminal's stop has to be handed on.
-
-        Where no shell could let us go on, the kernel does not stop us either, and the tree goes on at once.
-        """
-        self.tree.signal(_signal.SIGSTOP)
-        if self.front.terminal is not None:
-            self.front.terminal.suspend()
-        if not self.front.ear.heard(_signal.SIGCONT):
-            # Told to go on before we got here, we would wait for a word that was already said.
-            ours = _signal.signal(_signal.SIGTSTP, _signal.SIG_DFL)
-            os.kill(whom, _signal.SIGTSTP)
-            _signal.signal(_signal.SIGTSTP, ours)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Continued: in the foreground, or (`bg`) while the terminal is another's."""
-        self._join(now())
-        self.tree.signal(_signal.SIGCONT)
-
-    def _join(self, at: int) -> None:
-        """Take the terminal as soon as it is ours."""
-        terminal = self.front.terminal
-        if terminal is None:
-            return
-        terminal.resume()
-        if self._joining is not None:
-            self.driver.cancel(self._joining)
-        self._joining = self.driver.at(at + JOIN_EVERY, self._join) if terminal.waiting else None
-
-    def _resized(self, terminal: "Terminal") -> None:
-        terminal.resized()
-        if self.front.screen is not None:
-            self.front.screen.resize(*terminal.size)
-            self.front.screen.pardon()
+    # -- what happens to our output
 
     def _reader_gone(self) -> None:
         """Whoever read our output left: as in any pipeline, that ends the run."""

@@ -20,7 +20,7 @@ from longwatch.posix.child import adopt
 from longwatch.posix.identity import cmdline, process
 from longwatch.posix.process import Process
 from longwatch.posix.reactor import Reactor
-from longwatch.runtime.hosts import block
+from longwatch.runtime.hosts import loop
 
 _UNSEEN = ("output", "stdout", "stderr", "screen")
 
@@ -31,7 +31,11 @@ class Watched(LongRun):
     def _start_guardian(self, at: int) -> None:
         """No guardian: whoever kills us hard has nothing against the process."""
 
-    def _signal(self, signum: int) -> None:
+    def hear(self) -> None:
+        """End the watching, and nothing else, when told to end."""
+        self.front.ear.act(self._leave)
+
+    def _leave(self, signum: int) -> None:
         if signum in ENDING:
             say(f"{self.front.name}: no longer watched, process {self.front.process.child.pid} goes on")
             leave(128 + signum)
@@ -49,7 +53,7 @@ def command(pid: int, **given: Any) -> None:
     values = _values(given)
     front = _front(pid, values)
     run = Watched(front)
-    block(run.driver)
+    loop(run.driver)
     run.end()
 
 

@@ -13,15 +13,20 @@ from longwatch.runtime.driver import Driver
 def block(driver: Driver) -> None:
     """Drive to the end in this thread. What is raised meanwhile (Ctrl-C) stops the tree first, then goes on."""
     try:
-        driver.start()
-        _block(driver)
+        loop(driver)
     except BaseException:
         told_to_stop(driver)
-        _block(driver)
+        _turn(driver)
         raise
 
 
-def _block(driver: Driver) -> None:
+def loop(driver: Driver) -> None:
+    """Drive to the end in this thread; what is raised goes through, and the run is as it was."""
+    driver.start()
+    _turn(driver)
+
+
+def _turn(driver: Driver) -> None:
     reactor, clock = driver.reactor, driver.clock
     while not driver.over:
         reactor.poll(max(0, driver.next_deadline() - clock()))
