@@ -257,10 +257,15 @@ def test_tiny_writes_leave_the_fast_gear(reactor):
     pump = Pump(reactor, source.fd, Sink(target.write_fd))
     rest = memoryview(data)
     written = 0
+    # This thread reads as well: a write that waited for room would wait for itself.
+    os.set_blocking(source.write_fd, False)
     while not engaged(pump):
-        count = os.write(source.write_fd, rest[written : written + 262144])
-        written += count
+        try:
+            written += os.write(source.write_fd, rest[written : written + 262144])
+        except BlockingIOError:
+            pass
         reactor.poll(1000)
+    os.set_blocking(source.write_fd, True)
     small = 0
     while engaged(pump):
         source.write(bytes(rest[written : written + 10]))
