@@ -547,8 +547,8 @@ class TestInterrupted:
     def test_a_second_ctrl_c_kills(self):
         """Who cannot wait for the grace presses again: then the tree is killed."""
         argv = python(
-            "import signal, time",
-            "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))",
+            "import os, signal, time",
+            "signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'asked\\n'))",
             "print('ready', flush=True); time.sleep(60)",
         )
         with helpers.ending(self.host(argv)) as popen:
