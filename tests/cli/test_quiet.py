@@ -114,8 +114,8 @@ def test_signals_reach_the_command(state: Path) -> None:
 
 def test_a_key_reaches_the_command_once(state: Path) -> None:
     """Ctrl-C at the terminal reaches the whole group; `quiet` does not send it again."""
-    script = "import signal, sys, time\n"
-    script += "signal.signal(2, lambda *_: print('int', flush=True))\n"
+    script = "import os, signal, sys, time\n"
+    script += "signal.signal(2, lambda *_: os.write(1, b'int\\n'))\n"
     script += "print('ready', flush=True)\n"
     script += "sys.stdin.readline()\n"
     with helpers.Screen([sys.executable, "-c", CODE, "5m", "--", sys.executable, "-c", script]) as screen:
