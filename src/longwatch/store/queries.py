@@ -260,8 +260,8 @@ def _begun(ledger: Ledger, live: Iterable[str], word: str) -> list[str]:
     """Return the ids that begin with a word, at most a handful of them."""
     if not word:
         return []
-    sql = "SELECT DISTINCT run FROM runs WHERE run=?1 OR (run>=?1 AND run<?2) ORDER BY run LIMIT 9"
-    stored = ledger.rows(sql, (word, word + "\U0010ffff"))
+    sql = "SELECT DISTINCT run FROM runs WHERE run=? OR (run>=? AND run<?) ORDER BY run LIMIT 9"
+    stored = ledger.rows(sql, (word, word, word + "\U0010ffff"))
     return sorted({run for run in live if run.startswith(word)} | {run for (run,) in stored})
 
 
