@@ -59,7 +59,6 @@ class Driver:
         self._every = look_interval(watch.spec)
         self._looked = watch.started
         self._lapsed = watch.started
-        self._planned = watch.started + self._every
         self._told: dict[str, tuple[int, int]] = {}
         self._soonest = watch.started
         self._eager = False
@@ -125,17 +124,14 @@ class Driver:
     # -- one step, in parts
 
     def _plan(self, now: int) -> None:
-        self._planned = now + self._every
-        waits = [self._planned, *(timer.at for timer in self._timers)]
+        waits = [now + self._every, *(timer.at for timer in self._timers)]
         due = self.watch.next_deadline()
         self._soonest = min(waits) if due is None else min(due, *waits)
         # Progress that no deadline awaits (it opens an episode, ends a hold) is told as it comes.
         self._eager = self.watch.eager
 
     def _notice_lapse(self, now: int) -> None:
-        if now - self._soonest <= LATE and now - self._planned <= LATE:
-            return
-        if now - self._looked > LATE:
+        if now - self._soonest > LATE:
             self._tell_evidence(until=self._looked)
             self._observe(Lapsed(now - self._looked), self._looked)
             self._lapsed = now
