@@ -97,7 +97,7 @@ def test_holds_overlap_freely(order: tuple[str, ...]) -> None:
 def test_each_hold_is_recorded_once() -> None:
     """Begin and end of every hold are facts, with what is held and until when; repeated ones are not."""
     book = Playbook(Spec({}, held=("output",)))
-    book.tell(1, o.CallBegan("a", "Bash")).expect(1, HoldBegan(1, "call", "Bash"))
+    book.tell(1, o.CallBegan("a", "Bash")).expect(1, HoldBegan(1, "call", "a", tool="Bash"))
     book.tell(2, o.CallBegan("a", "Bash"))
     book.tell(3, o.CallEnded("a")).expect(3, HoldEnded(3, "call", "a"))
     book.tell(4, o.CallEnded("a")).play()

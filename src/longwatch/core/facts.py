@@ -122,15 +122,19 @@ class ExtensionGranted(Fact):
 
 
 class HoldBegan(Fact):
-    """Silence is expected from now on: `hold` is call, asked, paused, quiet or ready."""
+    """Silence is expected from now on: `hold` is call, asked, paused, quiet or ready.
 
-    __slots__ = ("at", "hold", "subject", "until")
+    `subject` is the call or question that the end will name again; `tool` what was called.
+    """
 
-    def __init__(self, at: int, hold: str, subject: str = "", until: int | None = None) -> None:
+    __slots__ = ("at", "hold", "subject", "tool", "until")
+
+    def __init__(self, at: int, hold: str, subject: str = "", until: int | None = None, tool: str = "") -> None:
         self.at = at
         self.hold = hold
         self.subject = subject
         self.until = until
+        self.tool = tool
 
 
 class HoldEnded(Fact):

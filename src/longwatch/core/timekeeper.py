@@ -125,7 +125,7 @@ class Timekeeper:
         if self.holds.begin(h.CALL, now, call.call) is None:
             return out
         self._add(Call, "call", now, call.call, call.tool)
-        return [*out, HoldBegan(now, h.CALL, call.tool or call.call)]
+        return [*out, HoldBegan(now, h.CALL, call.call, tool=call.tool)]
 
     def _call_progressed(self, call: o.CallProgressed, now: int) -> list[Fact]:
         self.sight.record(now)
