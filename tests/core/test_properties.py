@@ -294,13 +294,10 @@ def test_nothing_fires_while_a_hold_masks_it(spec: Spec, script: Script) -> None
     """From the fact that a hold began until the fact that it ended no limit that it masks fires."""
     held = [("ready", "")] if spec.resident else []
     for fact in facts(Driver(spec).play(script)):
-        if isinstance(fact, HoldBegan | HoldEnded):
-            # A call is opened by its tool's name and closed by its id, so calls are only counted.
-            hold = (fact.hold, "" if fact.hold == "call" else fact.subject)
-            if isinstance(fact, HoldEnded):
-                held.remove(hold)
-            elif hold not in held or fact.hold == "call":
-                held.append(hold)
+        if isinstance(fact, HoldBegan) and (fact.hold, fact.subject) not in held:
+            held.append((fact.hold, fact.subject))
+        if isinstance(fact, HoldEnded):
+            held.remove((fact.hold, fact.subject))
         if isinstance(fact, LimitFired):
             strict = spec.stall_when_ready and fact.limit == "stall"
             masks = MASKS[fact.limit] - ({"ready"} if strict else set())
