@@ -114,3 +114,15 @@ def test_tmux_reads_and_types(tmux: helpers.Tmux) -> None:
 def test_only_longwatch_is_measured(words: list[str], ours: bool) -> None:
     """Coverage slows the start of a process, so the programs under supervision go without."""
     assert measure.is_ours(words) is ours
+
+
+@pytest.mark.parametrize(
+    "program", ["import longwatch", "import runpy; runpy.run_path(script, run_name='__main__')"]
+)
+def test_windows_is_refused(program: str) -> None:
+    """On Windows one line says where longwatch can be used; the command shows no traceback."""
+    script = f"import sys; sys.platform = 'win32'; script = {str(helpers.ROOT / 'scripts/longwatch')!r}\n"
+    done = helpers.run_command([sys.executable, "-c", script + program], measured=False)
+    assert done.code == 1
+    assert "use it under WSL" in done.err
+    assert ("Traceback" in done.err) == program.startswith("import longwatch")

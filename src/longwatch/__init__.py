@@ -3,6 +3,11 @@
 The public names are loaded when they are first used, so that a program that needs one does not pay for all.
 """
 
+import sys
+
+if sys.platform == "win32":
+    raise ImportError("longwatch needs processes and signals as Unix has them; on Windows use it under WSL")
+
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False

@@ -291,13 +291,16 @@ def test_a_request_never_lengthens_a_grace() -> None:
     assert watch.next_deadline() == 20 * S
 
 
-def test_a_request_after_the_exit_changes_nothing() -> None:
-    """A program that has ended by itself is not cancelled any more; the bounded rest takes its course."""
+def test_a_request_after_the_exit_only_ends_the_wait() -> None:
+    """A program that has ended by itself is not cancelled any more; but nobody waits for its output any longer.
+
+    A reader that does not read would hold up the end for ever, and with it whoever tells us to stop.
+    """
     book = script()
     book.tell(1000, o.Exited(0)).expect(1000, like(Record))
-    book.tell(1100, o.StopRequested("cancelled", "explicit"))
-    book.expect(1500, AbandonPipes(), SweepTree())
-    book.tell(1500, o.TreeGone()).expect(1500, RunEnded(1500, "exited", 0)).play()
+    book.tell(1100, o.StopRequested("cancelled", "explicit")).expect(1100, AbandonPipes(), SweepTree())
+    book.tell(1101, o.StopRequested("interrupted", signal=INT))
+    book.tell(1102, o.TreeGone()).expect(1102, RunEnded(1102, "exited", 0)).play()
 
 
 def test_a_request_during_a_preparation_takes_over() -> None:

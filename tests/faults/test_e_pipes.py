@@ -1,5 +1,7 @@
 """Inherited pipes: no end of a run waits for somebody who only holds an end of one."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -147,3 +149,27 @@ def test_a_reader_that_never_was_ends_the_run_too() -> None:
     done = helpers.run_command(["bash", "-c", f"set -o pipefail; {argv}; exit $?"], deadline=15)
     assert done.out == "over\n"
     assert done.err == ""
+
+
+def test_ctrl_c_ends_a_run_whose_reader_does_not_read(tmp_path: Path) -> None:
+    """The program is gone, its output has no taker: whoever presses Ctrl-C does not have to find the reader first."""
+    reading, writing = os.pipe()
+    gone_file = tmp_path / "gone"
+    # More than both pipes hold together with what is in hand.
+    script = f"head -c 1200000 /dev/zero; echo > {gone_file}"
+    process = subprocess.Popen([str(helpers.LONGWATCH), "run", "--", "sh", "-c", script], stdout=writing)
+    os.close(writing)
+    try:
+        helpers.wait_until(gone_file.exists)
+        helpers.wait_until(lambda: not [pid for pid in helpers.descendants(process.pid) if _runs(pid, "sh")])
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == -signal.SIGINT
+    finally:
+        os.close(reading)
+        process.kill()
+        process.wait()
+
+
+def _runs(pid: int, name: str) -> bool:
+    """Whether a process is alive and has this name."""
+    return helpers.alive(pid) and helpers.command_line(pid).startswith(name)

@@ -152,6 +152,9 @@ def leave_as(
         # A success whose output did not arrive is none. Who writes into a pipe without a reader dies of it.
         if _readerless(front):
             leave_by(_signal.SIGPIPE)
+        # Told to end while a reader kept us waiting: the rest of the output was given up for that.
+        if front.ended_by is not None:
+            leave_by(front.ended_by)
         status = OURS
     leave(status)
 

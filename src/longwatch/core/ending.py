@@ -57,13 +57,19 @@ class Ending:
         if self.stopping:
             return self._requested_again(ask, now)
         if self.began:
-            return []
+            return self._enough(now)
         self.told = True
         grace = self._grace_when_told(ask)
         if grace is not None and ask.signal != TERM:
             # A shell's background jobs ignore INT; they get a chance to hear TERM before KILL.
             self.term_at = now + grace // 2
         return self._signal(ask.reason, ask.signal, grace, ask.origin, None, now)
+
+    def _enough(self, now: int) -> list[Command]:
+        """The program is gone and only its output is waited for: whoever tells us to stop wants no more of it."""
+        if self.exited is None or self.drained:
+            return []
+        return [AbandonPipes(), *self.streams_ended(now)]
 
     def _requested_again(self, ask: StopRequested, now: int) -> list[Command]:
         grace = self._grace_when_told(ask)

@@ -129,7 +129,9 @@ class HoldBegan(Fact):
 
     __slots__ = ("at", "hold", "subject", "tool", "until")
 
-    def __init__(self, at: int, hold: str, subject: str = "", until: int | None = None, tool: str = "") -> None:
+    def __init__(
+        self, at: int, hold: str, subject: str = "", until: int | None = None, tool: str = ""
+    ) -> None:
         self.at = at
         self.hold = hold
         self.subject = subject
