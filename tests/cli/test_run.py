@@ -545,3 +545,11 @@ def test_signals_while_we_start_are_not_lost() -> None:
         process.terminate()
         assert process.wait(10) == -15
     gone(*tree)
+
+
+def test_a_limit_without_a_source_says_so(tmp_path: Path) -> None:
+    """A file that was never seen condemns nobody; whoever named it is told once that the limit does not act."""
+    source = f"file:{tmp_path / 'never'}"
+    run = supervise("--idle", "300ms", "--progress", source, program=shell("sleep 1; echo done"))
+    assert (run.code, run.out) == (0, "done\n")
+    assert run.said == [f"longwatch: sh: no limit of silence acts yet: {source} never seen"]

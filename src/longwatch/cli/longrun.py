@@ -45,7 +45,7 @@ else:
 #: Killed in its first quarter second a supervisor has not supervised; a fork is dear for what ends before.
 GUARDIAN_AFTER = 250
 STATUS_EVERY = 1_000
-#: The ends for which output that a program keeps back may be to blame.
+#: The limits of silence, for which output that a program keeps back may be to blame.
 _OF_SILENCE = ("idle", "first")
 
 
@@ -137,6 +137,9 @@ class LongRun:
         nested = "LONGWATCH_RUN_ID" in os.environ
         if values.still_running and not nested:
             self.driver.at(started + values.still_running, self.voice.still_running, values.still_running)
+        silences = [limit.window for name, limit in self.watch.spec.limits.items() if name in _OF_SILENCE]
+        if silences and not self.watch.spec.held and self.watch.spec.sampled:
+            self.driver.at(started + min(silences), self.voice.unseen)
         if self.watch.spec.sampled and values.poll:
             self.driver.at(started + values.poll, lambda now: self.effects.stamps(), values.poll)
         if os.isatty(2) and self.front.terminal is None and not nested:

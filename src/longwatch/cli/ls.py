@@ -166,7 +166,7 @@ def _state(folder: Folder) -> str:
     if unwatched is not None and unwatched > UNWATCHED_MS:
         return f"unwatched for {ago(unwatched)}"
     if clocks.state == "running" and clocks.holds:
-        return "held: " + ", ".join(clocks.holds)
+        return "held: " + ", ".join("no source seen" if hold == "blind" else hold for hold in clocks.holds)
     return clocks.state
 
 

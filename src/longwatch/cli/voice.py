@@ -194,6 +194,11 @@ class Voice:
         seen = self.watch.snapshot(now)
         self._say(f"still running after {span(seen['age_ms'])}: {evidence(seen['sources'])}")
 
+    def unseen(self, now: int) -> None:
+        """Say that a limit cannot act: none of its sources has ever been seen, so their silence means nothing."""
+        if not self.watch.sight.known:
+            self._say(f"no limit of silence acts yet: {evidence(self.watch.snapshot(now)['sources'])} seen")
+
     def status(self, now: int) -> None:
         """Draw one line about a silence that lasts, where somebody can see it."""
         if self.hidden or not self._tty or _in_background():
