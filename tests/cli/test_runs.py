@@ -65,8 +65,8 @@ def test_wrong_words_are_one_line(state: Path, capsys: Capture) -> None:
     """An outcome or a duration that there is not is refused with what there is (2), a name with the nearest (4)."""
     said = verb(capsys, "runs", "--outcome", "succes")
     assert said.code == 2
-    assert "did you mean success? There are success, failed, timed_out" in said.err
-    assert verb(capsys, "runs", "--outcome", "zzzzzzzz").err.count("There are") == 1
+    assert "did you mean success? outcomes are success, failed, timed_out" in said.err
+    assert verb(capsys, "runs", "--outcome", "zzzzzzzz").err.count("outcomes are") == 1
     said = verb(capsys, "runs", "--since", "5")
     assert (said.code, said.err[:40]) == (2, "longwatch: --since 5: a bare number is n")
     folders.ended(state)

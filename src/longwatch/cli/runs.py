@@ -38,10 +38,10 @@ def command(name: str | None, since: str | None, outcome: str | None, number: in
     """List past runs, the newest first."""
     if outcome is not None and outcome not in OUTCOMES:
         guess = nearest(outcome, OUTCOMES)
+        hint = f"did you mean {guess}? " if guess else ""
         raise UsageError(
-            f"--outcome {shown(outcome)}: no such outcome; " + (f"did you mean {guess}? " if guess else "")
-            + f"There are {', '.join(OUTCOMES)}"
-        )  # fmt: skip
+            f"--outcome {shown(outcome)}: no such outcome; {hint}outcomes are {', '.join(OUTCOMES)}"
+        )
     ago = duration("--since", since)
     begin = round(time.time() * 1000) - ago if ago else None
     folder = state()
