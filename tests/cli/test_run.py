@@ -553,3 +553,21 @@ def test_a_limit_without_a_source_says_so(tmp_path: Path) -> None:
     run = supervise("--idle", "300ms", "--progress", source, program=shell("sleep 1; echo done"))
     assert (run.code, run.out) == (0, "done\n")
     assert run.said == [f"longwatch: sh: no limit of silence acts yet: {source} never seen"]
+
+
+@pytest.mark.capability("NEW-2")
+@pytest.mark.parametrize(
+    ("flags", "script"),
+    [
+        (("--not-progress", r"^\.$"), "while :; do echo .; sleep 0.05; done"),
+        (("--progress", "stdout"), "while :; do echo . >&2; sleep 0.05; done"),
+    ],
+)
+def test_a_stop_tells_both_clocks_where_they_differ(flags: tuple[str, ...], script: str) -> None:
+    """Life that is no progress is told as such: nobody reads `no output` under a screen full of it."""
+    run = supervise("--idle", "400ms", *flags, program=shell(script))
+    assert run.reason == "idle"
+    told = run.said[0]
+    assert "no progress for 400ms" in told
+    assert "stdout never" in told
+    assert re.search(r"; alive \d+ms ago$", told)

@@ -57,9 +57,15 @@ _AVERTED = {
 }
 
 
-def what(sources: "Mapping[str, object]") -> str:
-    """Return what was missed: `output` where only our streams count, else `progress`."""
-    return "output" if set(sources) <= {"stdout", "stderr"} else "progress"
+def what(seen: "Mapping[str, Any]") -> str:
+    """Return what was missed: `output` where only our streams count and were silent, else `progress`."""
+    return "output" if set(seen["sources"]) <= {"stdout", "stderr"} and not _lively(seen) else "progress"
+
+
+def _lively(seen: "Mapping[str, Any]") -> bool:
+    """Whether the program showed life after its last progress: lines that are none, a stream that does not count."""
+    alive, progress = seen["alive_ms"], seen["progress_ms"]
+    return alive is not None and (progress is None or alive < progress)
 
 
 def span(ms: int) -> str:
@@ -83,13 +89,16 @@ def setter(limit: str, window: int, source: str) -> str:
     return f"LONGWATCH_{limit.upper()}={value}" if source == VARIABLE else f"--{limit} {value}"
 
 
-def reason_line(fired: LimitFired, source: str, sources: "Mapping[str, Mapping[str, Any]]") -> str:
-    """Return which limit was reached, who had set it, and on which evidence."""
+def reason_line(fired: LimitFired, source: str, seen: "Mapping[str, Any]") -> str:
+    """Return which limit was reached, who had set it, and on which evidence; both clocks where they differ."""
     words = _WORDS[fired.limit].format(
-        what=what(sources), window=format_duration(fired.window), subject=fired.subject
+        what=what(seen), window=format_duration(fired.window), subject=fired.subject
     )
     line = f"{words} ({setter(fired.limit, fired.window, source)})"
-    return f"{line}: {evidence(sources)}" if sources else line
+    if not seen["sources"]:
+        return line
+    alive = f"; alive {span(seen['alive_ms'])} ago" if _lively(seen) else ""
+    return f"{line}: {evidence(seen['sources'])}{alive}"
 
 
 class Voice:
@@ -145,8 +154,7 @@ class Voice:
         return f"{line}; it goes on, name --{fact.limit} to have it stopped"
 
     def _reason(self, fired: LimitFired) -> str:
-        sources = self.watch.snapshot(fired.at)["sources"]
-        return reason_line(fired, self._setters.get(fired.limit, DEFAULT), sources)
+        return reason_line(fired, self._setters.get(fired.limit, DEFAULT), self.watch.snapshot(fired.at))
 
     def _why(self) -> str:
         return "" if self._fired is None else self._reason(self._fired)
