@@ -25,8 +25,8 @@ def python(*lines):
 
 
 def folders(state):
-    """Return the run folders in a state folder."""
-    return [path.parent for path in (state / "runs").glob("*/meta.json")]
+    """Return the run folders in a state folder; one that is still being made has another name."""
+    return [path.parent for path in (state / "runs").glob("[!.]*/meta.json")]
 
 
 def open_descriptors():

@@ -236,7 +236,7 @@ def test_a_large_tree_is_told_in_few_lines() -> None:
         os.kill(last, signal.SIGSTOP)
         report = diagnosed(leader, "`cat` is stopped (SIGSTOP)")
         assert len(report.lines) == LINES
-        assert report.lines[0].startswith(f"{leader.pid} sh S ")
+        assert report.lines[0].startswith(f"{leader.pid} sh ")
         assert report.lines[-2] == f"  {last} cat T is stopped (SIGSTOP)"
         assert report.lines[-1] == "... and 11 more"
         assert len(report.processes) == 22
