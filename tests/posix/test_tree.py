@@ -24,7 +24,8 @@ from longwatch.posix.tree import Tree
 
 HERE = str(Path(__file__).parent)
 TESTS = str(Path(__file__).parent.parent)
-RUN = "torture-1a2b3c"
+# Of this worker alone: another one may play with trees at the same time.
+RUN = f"tree-{os.getpid()}"
 REPEATS = 10
 GRACE = 0.1
 # Each shape, how many processes show that it is complete, and what it is in words.

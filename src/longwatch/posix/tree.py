@@ -204,6 +204,7 @@ class Tree:
             self._outlive(struck, deadline)
             left = self.infos()
             if time.monotonic() >= deadline or not self.mortal(left):
+                self.reap()  # who died between the last reaping and the last look
                 return [info.label for info in left]
 
     def _outlive(self, struck: list[int], deadline: float) -> None:

@@ -265,8 +265,8 @@ class ProcessEffects:
         """The run is over: note who is left, collect the leader, give descriptors back."""
         self._end_hook()
         self.tree.unwatch()
+        self.tree.reap()
         if not self._told_gone:
-            self.tree.reap()
             self.story.survivors = self.tree.survivors()
         self.process.close()
 
