@@ -17,6 +17,7 @@ import trio
 import helpers
 import longwatch
 from longwatch import Limits
+from longwatch.posix.identity import ignores
 from longwatch.testing import children
 
 IDLE = 0.4
@@ -189,6 +190,14 @@ def in_asyncio(main):
     return asyncio.run(main(), debug=True)
 
 
+async def until(true, deadline=10.0):
+    """Wait in the loop until something is true."""
+    end = time.monotonic() + deadline
+    while not true():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+
+
 async def started(pids=1):
     """Return the children of this process once they are there."""
 
@@ -258,11 +267,11 @@ class TestCancelledAsyncio:
 
         async def main():
             task = asyncio.create_task(longwatch.run_async(children.ignores_term(), Limits(grace=60)))
-            await started()
-            await asyncio.sleep(0.3)
+            [child] = await started()
+            await until(lambda: ignores(child, signal.SIGTERM))
             before = time.monotonic()
             task.cancel()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # nothing is waited for: the grace goes on meanwhile
             assert not task.done()
             task.cancel()
             await asyncio.wait([task])
@@ -295,8 +304,7 @@ class TestCancelledAsyncio:
         loop = asyncio.new_event_loop()
         run = longwatch.run_async(children.silent())
         task = loop.create_task(run)
-        loop.run_until_complete(asyncio.sleep(0.2))
-        assert helpers.descendants()
+        assert loop.run_until_complete(started())
         run.close()
         assert helpers.descendants() == []
         task._log_destroy_pending = False
