@@ -17,7 +17,7 @@ PYTEST := pytest -n $(WORKERS) --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-lab test-engines soak lint format bench capabilities clean
+.PHONY: help venv demo test test-all test-lab test-sdks test-engines soak lint format bench capabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,18 @@ test-lab: venv ## Run real agent programs against a scripted model
 	    || echo "claude cannot be installed here, so its tests are skipped (see .cache/agents.log)"
 	$(BIN)/python -m pytest -m lab -rs -n 4 --dist worksteal tests/lab
 
+SDKS := $(VENV)-sdks
+
+$(SDKS)/.installed: pyproject.toml tests/sdks/requirements.txt
+	@test -x $(SDKS)/bin/python || $(PYTHON) -m venv $(SDKS)
+	@echo "installing agent SDKs into $(SDKS)"
+	@$(SDKS)/bin/python -m pip install --quiet --editable . --requirement tests/sdks/requirements.txt
+	@touch $@
+
+# `-o pythonpath`: one SDK is called agents, and so is a module of the lab.
+test-sdks: $(SDKS)/.installed ## Guard streams of real agent SDKs with their own test doubles
+	LONGWATCH_SDKS=1 $(SDKS)/bin/python -m pytest -m sdk -o pythonpath=tests tests/sdks
+
 test-engines: ## Run the tests of cluster engines
 	@echo "there are none yet: nothing runs beyond one machine so far"
 
@@ -86,7 +98,7 @@ bench: venv ## Measure an installed wheel against its peers, and print ratios
 	@rm -rf dist
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
-	@$(VENV)-bench/bin/python -m pip install --quiet dist/*.whl
+	@$(VENV)-bench/bin/python -m pip install --quiet "$$(ls dist/*.whl)[all]"
 	@$(VENV)-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(VENV)-bench/bin/python -m bench $(ARGS)
 

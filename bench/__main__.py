@@ -8,7 +8,19 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import instants, memory, spawning, startup, streams, trees
+from bench import (
+    guarding,
+    instants,
+    keeper,
+    memory,
+    spawning,
+    startup,
+    streams,
+    tailing,
+    tool,
+    transcripts,
+    trees,
+)
 from bench.figures import Figure, table
 from bench.lab import Failed, Lab
 
@@ -21,12 +33,21 @@ MEASUREMENTS: dict[str, Callable[[Lab], list[Figure]]] = {
     "PERF-6": streams.perf_6,
     "PERF-7": memory.perf_7,
     "PERF-8": streams.perf_8,
+    "PERF-9": guarding.perf_9,
     "PERF-10": instants.perf_10,
     "PERF-11": instants.perf_11,
     "PERF-12": instants.perf_12,
     "PERF-17": trees.perf_17,
     "PERF-18": trees.perf_18,
     "PERF-19": spawning.perf_19,
+    "PERF-20": transcripts.perf_20,
+    "PERF-21": tailing.perf_21,
+    "PERF-22": tailing.perf_22,
+    "KEEP-1": keeper.keep_1,
+    "KEEP-2": keeper.keep_2,
+    "KEEP-3": keeper.keep_3,
+    "TOOL-1": tool.tool_1,
+    "TOOL-2": tool.tool_2,
 }
 
 

@@ -1,5 +1,6 @@
 """Run folders and spools as runs leave them, and the verbs that read them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -76,6 +77,24 @@ def make(
     header[PROGRESS] = first[LAST] = 0 if progress_ago is None else now() - progress_ago
     first[COUNT] = int(progress_ago is not None)
     return folder
+
+
+def standing(**changes: Any) -> dict[str, Any]:
+    """Return how an observed agent stands: in a call of Bash for 3 minutes."""
+    known = {
+        "preset": "claude", "dialect": "claude", "headless": True, "live": False, "session": "s-1", "model": "m",
+        "state": "call", "limit": None, "last_error": "", "questions": [],
+        "calls": [{"call": "c1", "tool": "Bash", "since_ms": 180_000, "sub": ""}],
+        "counts": {"records": 9, "started": 4, "ok": 2, "failed": 1, "retries": 0, "limits": 0, "errors": 0, "open": 1},
+        "longest": [], "result_ok": None, "pending": "", "files": [],
+    }  # fmt: skip
+    return {**known, **changes}
+
+
+def observe(folder: RunDir, *, ago: int = 0, **changes: Any) -> None:
+    """Leave beside a run how its agent stands, as it was `ago` ms ago."""
+    text = json.dumps({"schema": 1, "at_ms": now() - ago, **standing(**changes)})
+    Path(folder.path, "agent.json").write_text(text)
 
 
 def report(

@@ -19,6 +19,7 @@ from longwatch.cli import schema
 from longwatch.cli.verbs import ALIASES, GROUP, VERBS
 from longwatch.core import facts
 from longwatch.core.outcomes import ORIGINS, OUTCOMES, REASONS
+from longwatch.observe.events import KINDS
 from longwatch.option_table import OPTIONS, SOURCES
 from longwatch.options import options_for
 from longwatch.testing import children
@@ -89,6 +90,7 @@ NAMES = {
         {*classes(errors), *(n for n in longwatch.__all__ if n.endswith(("Error", "Reached", "Failed")))},
         ("exceptions.md",),
     ),
+    "events of an agent": Names(KINDS, ("report.md",)),
     "verbs": Names((*VERBS, *ALIASES), ("verbs.md",)),
 }
 
@@ -139,7 +141,7 @@ def test_every_verb_has_an_example(verb: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["run", "run_async", "watch", "Limits", "file_idle_since"])
+@pytest.mark.parametrize("name", ["run", "run_async", "watch", "Limits", "CommandTool", "file_idle_since"])
 def test_arguments_stand_under_their_function(name: str) -> None:
     """The section of a function or class of the library names each of its arguments."""
     parameters = [p for p in inspect.signature(getattr(longwatch, name)).parameters if p != "self"]

@@ -80,6 +80,14 @@ def test_a_run_that_is_watched_loads_nothing_expensive(
     assert "longwatch.cli.longrun" in found
 
 
+def test_the_tool_loads_nothing_expensive(bare: set[str]) -> None:
+    """An agent that starts `longwatch tool` for each command does not pay for what no command needs."""
+    for words in (["true"], ["--timeout", "300ms", "--", "sleep", "60"]):
+        found = imported(helpers.LONGWATCH, "tool", *words) - bare
+        assert "longwatch.tool.command" in found
+        assert not found & BARRED
+
+
 def test_the_package_itself_is_cheap(bare: set[str]) -> None:
     """`import longwatch` loads nothing at all until one of its names is used."""
     assert imported("-c", "import longwatch") - bare == {"longwatch"}

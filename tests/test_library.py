@@ -1,5 +1,6 @@
 """The library for one process, with real ones: `run`, `watch`, and what both promise the program that hosts them."""
 
+import asyncio
 import gc
 import os
 import resource
@@ -169,6 +170,29 @@ class TestSpawnFailure:
         """What is no list of words is refused before anything starts."""
         with pytest.raises(UsageError, match="argv"):
             longwatch.run(argv)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"env": {"A": "x\0"}},
+            {"env": {"A=B": "x"}},
+            {"env": {"": "x"}},
+            {"env": {"A": 5}},
+            {"cwd": "a\0b"},
+            {"cwd": 5},
+            {"input": "\ud800"},
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("keeper", [False, True])
+    def test_words_that_no_program_can_be_given(self, options, keeper):
+        """What the kernel would refuse, or cannot be told, is named before anything starts; nothing stays open."""
+        before = open_descriptors()
+        with pytest.raises(UsageError, match=next(iter(options))):
+            longwatch.run(["true"], keeper=keeper, **options)
+        with pytest.raises(UsageError, match="argv"):
+            longwatch.run(["true", "\ud800"], keeper=keeper)
+        assert open_descriptors() == before
 
     def test_wrong_output(self):
         """A word for `output` that is none names the two that are."""
@@ -352,6 +376,70 @@ class TestRecord:
             result = longwatch.run(["echo", "word"], record=True)
         assert result.check().stdout == "word\n"
         assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_what_fled_from_a_run_inside_a_run_is_found(monkeypatch, tmp_path):
+    """A nested run's processes carry both ids, and by them the inner run finds what left session and parents."""
+    monkeypatch.setenv("LONGWATCH_RUN_ID", "outer-1")
+    script = f"(setsid sh -c 'echo $$ >{tmp_path}/pid; exec sleep 60' >/dev/null 2>&1 &) ; until [ -s {tmp_path}/pid ]; do sleep 0.02; done"
+    result = longwatch.run(["sh", "-c", script], Limits(idle=30))
+    assert result.leftovers["count"] == 1
+    assert result.survivors == []
+    assert not helpers.alive(int((tmp_path / "pid").read_text()))
+
+
+class TestKeeper:
+    """A program below a keeper of its own."""
+
+    # Sheds its session, its group and its environment, and says its pid.
+    FUGITIVE = (
+        "import os, sys",
+        "read, write = os.pipe()",
+        "if os.fork() == 0:",
+        "    os.setsid()",
+        "    if os.fork() == 0:",
+        "        os.write(write, str(os.getpid()).encode())",
+        "        null = os.open('/dev/null', os.O_RDWR)",
+        "        for fd in range(3): os.dup2(null, fd)",
+        "        os.execve('/bin/sleep', ['sleep', '60'], {})",
+        "    os._exit(0)",
+        "os.wait(); print(os.read(read, 20).decode(), os.getppid(), flush=True)",
+    )
+
+    @pytest.mark.parametrize("host", ["blocking", "asyncio"])
+    def test_nothing_can_leave(self, host):
+        """A process that sheds all its marks is found and ended, and the report says what that rests on."""
+        argv = python(*self.FUGITIVE)
+        if host == "blocking":
+            result = longwatch.run(argv, keeper=True)
+        else:
+            result = asyncio.run(longwatch.run_async(argv, keeper=True))
+        fugitive, keeper = map(int, result.check().stdout.split())
+        assert (result.proof, result.survivors, result.leftovers["count"]) == ("subreaper", [], 1)
+        assert keeper != os.getpid()
+        assert not helpers.alive(fugitive)
+        assert not helpers.alive(keeper)
+        assert longwatch.run(["true"]).proof == "group+marker"
+
+    def test_a_limit(self):
+        """A limit stops it as it stops any program; a terminal, an input and a folder are passed on."""
+        result = longwatch.run(children.silent(), Limits(idle=IDLE), keeper=True)
+        assert (result.termination_reason, result.signal, result.proof) == ("idle", "TERM", "subreaper")
+        assert longwatch.run(["cat"], input="in", keeper=True).stdout == "in"
+        assert (
+            longwatch.run(["sh", "-c", "pwd; test -t 1"], cwd="/", pty=True, keeper=True).check().stdout
+            == "/\r\n"
+        )
+
+    def test_what_cannot_be_started(self, monkeypatch):
+        """A missing program is a result as ever; without a keeper nothing is started, since its proof was asked for."""
+        result = longwatch.run(["no-such-program-here"], keeper=True)
+        assert (result.termination_reason, result.returncode) == ("spawn_failed", 127)
+        assert "no-such-program-here" in result.message
+        monkeypatch.setattr(sys, "executable", "")
+        result = longwatch.run(["true"], keeper=True)
+        assert (result.termination_reason, result.returncode) == ("spawn_failed", 125)
+        assert "keeper" in result.message
 
 
 class TestWatch:

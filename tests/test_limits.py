@@ -7,6 +7,7 @@ import pytest
 
 from longwatch import Limits, UsageError
 from longwatch.core.spec import LimitSpec
+from longwatch.options import from_environment
 from longwatch.testing import children
 
 
@@ -146,3 +147,127 @@ def test_a_wrong_variable_warns_at_the_caller(monkeypatch):
     with pytest.warns(UserWarning, match="LONGWATCH_IDLE=5") as caught:
         assert longwatch.run(children.exits(3)).exit_code == 3
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def guarded(limits=None, **environ):
+    """Return what limits come to for a guarded stream."""
+    return (limits or Limits()).resolve(environ, "guard")
+
+
+class TestGuard:
+    """The same words for a guarded stream: other variables, other built-ins."""
+
+    @pytest.mark.capability("CAP-73", "CAP-85", "CAP-92")
+    def test_built_ins(self):
+        """8 minutes of silence, an hour for a call, 45 minutes in all, told to wrap up at 40."""
+        found = guarded()
+        assert found.specs == {
+            "idle": LimitSpec(480_000),
+            "call": LimitSpec(3_600_000),
+            "ceiling": LimitSpec(2_700_000),
+            "soft": LimitSpec(2_400_000, "notify", derived=True),
+        }
+        assert (found.grace, found.loop, found.complaints) == (5_000, 0, [])
+
+    @pytest.mark.capability("CAP-92")
+    @pytest.mark.parametrize(
+        ("ceiling", "soft"),
+        [("45m", "40m"), ("2m", None), ("120001ms", 90_001), ("10m", "510s"), ("2h", "115m"), (0, None)],
+    )
+    def test_time_to_wrap_up(self, ceiling, soft):
+        """15 % of the ceiling are kept, at least 30 s and at most 5 minutes; two minutes are too short for that."""
+        found = guarded(Limits(ceiling=ceiling)).specs.get("soft")
+        wanted = Limits(soft=soft / 1000 if isinstance(soft, int) else soft).resolve({}).specs.get("soft")
+        assert (found and found.window) == (wanted and wanted.window)
+
+    @pytest.mark.parametrize("soft", ["10m", "off"])
+    def test_a_soft_limit_that_was_named(self, soft):
+        """A named one is taken as it is, and does not move with the ceiling."""
+        assert guarded(LONGWATCH_GUARD_SOFT=soft).specs.get("soft") == guarded(Limits(soft=soft)).specs.get(
+            "soft"
+        )
+        assert not getattr(guarded(Limits(soft=soft)).specs.get("soft"), "derived", False)
+
+    @pytest.mark.capability("CAP-81")
+    @pytest.mark.parametrize(
+        ("text", "window"),
+        [
+            ("", 480_000), ("  ", 480_000), ("garbage", 480_000), ("-1", 480_000), ("5", 480_000), ("300000 ms", 300_000),
+            ("0", None), ("off", None), ("30d", 2_592_000_000), ("99999999999999999d", 36_525 * 86_400_000),
+        ],
+    )  # fmt: skip
+    def test_variable(self, text, window):
+        """Nothing and garbage leave the built-in, 0 is off, and what no timer can hold is held to a century."""
+        found = guarded(LONGWATCH_GUARD_IDLE=text)
+        assert getattr(found.specs.get("idle"), "window", None) == window
+        assert len(found.complaints) == (text in ("garbage", "-1", "5"))
+
+    @pytest.mark.capability("CAP-80", "CAP-81")
+    @pytest.mark.parametrize("idle", [0, -1, math.inf, math.nan, None, 7])
+    def test_a_given_value_wins(self, idle):
+        """What the task says wins over the variable, also where it switches the limit off."""
+        found = guarded(Limits(idle=idle), LONGWATCH_GUARD_IDLE="5s").specs.get("idle")
+        assert found == (LimitSpec(7_000) if idle == 7 else None)
+
+    def test_the_variables_of_run_are_not_its(self):
+        """A run's variables say nothing of a stream, nor the other way round."""
+        assert guarded(LONGWATCH_IDLE="5s", LONGWATCH_CEILING="1m").specs == guarded().specs
+        assert Limits().resolve({"LONGWATCH_GUARD_IDLE": "5s"}).specs == Limits().resolve({}).specs
+
+    def test_budgets_by_tool(self):
+        """A call's budget may depend on the tool; the empty name is for all others."""
+        found = guarded(Limits(call={"Bash": "30m", "": "5m", "Ask": 0})).specs["call"]
+        assert (found.window, found.budgets) == (300_000, {"Bash": 1_800_000, "": 300_000, "Ask": 0})
+        assert guarded(Limits(call={"Bash": "2h"})).specs["call"].window == 3_600_000
+        assert Limits(call={"Bash": "2h"}).resolve({}).specs["call"].budgets == {"Bash": 7_200_000}
+        assert "call" not in guarded(Limits(call=0)).specs
+        with pytest.raises(UsageError, match="call of Bash"):
+            Limits(call={"Bash": "5"})
+
+    def test_steps(self):
+        """A stalled or asking program may be right: those notify; the others stop."""
+        specs = guarded(Limits(stall=1, ask=1, first=1, timeout=1, idle_action="notify")).specs
+        steps = {name: spec.action for name, spec in specs.items()}
+        assert steps == {
+            "idle": "notify", "first": "stop", "stall": "notify", "call": "stop", "ceiling": "stop",
+            "timeout": "stop", "soft": "notify", "ask": "notify",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize(("given", "loop"), [(None, 0), (0, 0), (-3, 0), (2, 2), (10, 10)])
+    def test_loop(self, given, loop):
+        """So many equal calls stop; none, zero and less are off."""
+        assert guarded(Limits(loop=given)).loop == loop
+        assert guarded(LONGWATCH_GUARD_LOOP="7").loop == 7
+        with pytest.raises(UsageError, match="no repetition"):
+            Limits(loop=1)
+
+    def test_they_are_values(self):
+        """Equal limits are equal, budgets included, and show what they are."""
+        limits = Limits(idle=5, loop=3, call={"Bash": "30m", "": "5m"})
+        assert limits == Limits(idle=5, loop=3, call={"": "5m", "Bash": "30m"})
+        assert hash(limits) == hash(Limits(idle=5, loop=3, call={"Bash": "30m", "": "5m"}))
+        assert limits != Limits(idle=5, loop=3, call={"Bash": "31m", "": "5m"})
+        assert repr(limits) == "Limits(idle='5s', call={'Bash': '30m', '': '5m'}, loop=3)"
+
+
+@pytest.mark.capability("CAP-104")
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("1", 1),
+        ("32", 32),
+        ("0", 8),
+        ("33", 8),
+        ("8x", 8),
+        ("+4", 8),
+        ("4.0", 8),
+        ("٣", 8),
+        ("", 8),
+        ("off", 8),
+    ],
+)
+def test_width(text, width):
+    """1 to 32 in plain digits; anything else leaves 8 and warns once."""
+    values = from_environment({"LONGWATCH_GUARD_WIDTH": text}, "guard")
+    assert values.width == width
+    assert len(values.warnings) == (width == 8 and text != "")

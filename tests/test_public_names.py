@@ -11,6 +11,7 @@ import longwatch
 NAMES = [
     "CallReached",
     "CeilingReached",
+    "CommandTool",
     "FirstReached",
     "IdleReached",
     "LimitReached",
@@ -21,6 +22,7 @@ NAMES = [
     "TimeoutReached",
     "UsageError",
     "file_idle_since",
+    "guard",
     "run",
     "run_async",
     "watch",

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
         TimeoutReached,
     )
     from longwatch.result import Result, RunFailed
+    from longwatch.streams.guard import guard
+    from longwatch.tool.command import CommandTool
 
 _HOMES = {
     "CallReached": "reached",
     "CeilingReached": "reached",
+    "CommandTool": "tool.command",
     "FirstReached": "reached",
     "IdleReached": "reached",
     "LimitReached": "reached",
@@ -39,6 +42,7 @@ _HOMES = {
     "TimeoutReached": "reached",
     "UsageError": "errors",
     "file_idle_since": "posix.files",
+    "guard": "streams.guard",
     "run": "library",
     "run_async": "library",
     "watch": "library",
@@ -47,6 +51,7 @@ _HOMES = {
 __all__ = [
     "CallReached",
     "CeilingReached",
+    "CommandTool",
     "FirstReached",
     "IdleReached",
     "LimitReached",
@@ -57,6 +62,7 @@ __all__ = [
     "TimeoutReached",
     "UsageError",
     "file_idle_since",
+    "guard",
     "run",
     "run_async",
     "watch",

@@ -13,7 +13,7 @@
 
 The last branch lives in `reached`: making its classes costs the start of `longwatch run`, which raises none of
 them, more than reading the command line does. A program that failed by itself is `RunFailed` (in `result`, a
-`subprocess.CalledProcessError`).
+`subprocess.CalledProcessError`), a guarded turn that did `TurnFailed` (in `streams.ends`).
 """
 
 

@@ -1,6 +1,6 @@
 """JSON text without the `json` package, whose import costs nearly as much as the interpreter's start.
 
-The C encoder behind it is the same code. It is private to CPython, so a Python without it gets the package.
+The C code behind it is the same. It is private to CPython, so a Python without it gets the package.
 """
 
 TYPE_CHECKING = False
@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 try:
-    from _json import encode_basestring_ascii, make_encoder
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
 except ImportError:  # pragma: no cover - another Python
     from json import dumps
+    from json.scanner import make_scanner
 else:
 
     def _plain(value: object) -> object:
@@ -32,4 +33,28 @@ def fenced(message: "Mapping[str, object]") -> bytes:
     return b"\n" + dumps(message).encode() + b"\n"
 
 
-__all__ = ["dumps", "fenced"]
+class _Scanner:
+    """What the C scanner of JSON asks of its owner."""
+
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = float
+
+
+_scan = make_scanner(_Scanner)  # type: ignore[arg-type]
+
+
+def parse_object(line: bytes) -> "dict[str, object] | None":
+    """Return the JSON object in a line; None for anything else, whatever it is."""
+    try:
+        text = line.decode().strip()
+        value, end = _scan(text, 0)
+    except Exception:  # noqa: BLE001 - StopIteration, JSONDecodeError, UnicodeDecodeError, RecursionError: all mean no
+        return None
+    return value if isinstance(value, dict) and end == len(text) else None
+
+
+__all__ = ["dumps", "fenced", "parse_object"]

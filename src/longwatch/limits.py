@@ -8,15 +8,15 @@ import math
 import os
 
 from longwatch.core.record import Plain
-from longwatch.core.spec import NONE, NOTIFY, STOP, LimitSpec
+from longwatch.core.spec import MINUTE, NONE, NOTIFY, SECOND, STOP, LimitSpec
 from longwatch.errors import UsageError
-from longwatch.option_table import OPTIONS
-from longwatch.options import from_environment
+from longwatch.options import VARIABLE, from_environment, options_for
 from longwatch.units import format_duration, parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 Span = float | int | str | None
 #: Beyond a century a limit is none; it also keeps huge numbers out of timers.
@@ -33,48 +33,61 @@ class Unset:
 
 
 UNSET = Unset()
-#: Each field, and the option whose variable and built-in it has when it is left out.
-_FIELDS = {
-    "idle": "idle",
-    "first": "first",
-    "ceiling": "ceiling",
-    "timeout": "timeout",
-    "soft": "soft",
-    "idle_action": "idle-action",
-    "grace": "kill-after",
-}
+#: The fields that are spans, in the order of the table of limits.
+_SPANS = ("idle", "first", "stall", "call", "ceiling", "timeout", "soft", "ask", "grace")
+#: Of those the ones whose variable and built-in has another name.
+_OPTION = {"grace": "kill-after", "idle_action": "idle-action"}
+#: What a limit does that has no action of its own: a stalled or asking program may be right.
+_STEPS = {"soft": NOTIFY, "stall": NOTIFY, "ask": NOTIFY}
+#: The part of a guard's ceiling that is kept for the end, its bounds, and the ceiling that is too short for one.
+_RESERVE, _RESERVE_LEAST, _RESERVE_MOST, _TOO_SHORT = 0.15, 30 * SECOND, 5 * MINUTE, 2 * MINUTE
+#: Built-ins of what a user has no option for. Closing a stream is a matter of a connection, not of a tree.
+_UNKNOWN = {"grace": 5 * SECOND, "idle_action": STOP}
 
 
 class Resolved(Plain):
-    """What limits come to in an environment: those that are on, the grace in ms, and what there is to complain of."""
+    """What limits come to in an environment: those that are on, the grace in ms, and what there is to complain of.
 
-    __slots__ = ("complaints", "grace", "specs")
+    `loop` is the number of equal calls in a row that stop (0: off).
+    """
 
-    def __init__(self, specs: dict[str, LimitSpec], grace: int, complaints: list[str]) -> None:
+    __slots__ = ("complaints", "grace", "loop", "specs")
+
+    def __init__(self, specs: dict[str, LimitSpec], grace: int, complaints: list[str], loop: int = 0) -> None:
         self.specs = specs
         self.grace = grace
         self.complaints = complaints
+        self.loop = loop
 
 
 class Limits:
-    """The limits of one run of a program. A span is in seconds, or a text such as "5m".
+    """The limits of one run of a program, or of one guarded stream. A span is in seconds, or a text such as "5m".
 
-    idle         no progress: stops (or what `idle_action` says); built-in 300 s
-    first        no first progress since the start: stops; off
-    ceiling      in all, moved by the provider's pauses: stops; off
-    timeout      in all, moved by nothing: stops; off
-    soft         in all: marks the run resumable, never stops; off
-    idle_action  the most that `idle` may do: "stop", "notify" (it is only noted in `rungs`) or "none"
-    grace        from the first signal to KILL; built-in 10 s; 0, None: KILL follows at once
+                                                                                        built-in: run    guard
+    idle         no progress: stops (or what `idle_action` says)                                   300 s  480 s
+    first        no first progress since the start: stops                                          off    off
+    stall        no successful call: notifies                                                      off    off
+    call         one call took longer: stops, naming the tool; a span, or spans by tool with ""    off    1 h
+                 for all others: {"Bash": "30m", "": "1h"}
+    ceiling      in all, moved by the provider's pauses: stops                                     off    45 min
+    timeout      in all, moved by nothing: stops                                                   off    off
+    soft         in all: marks the run resumable, tells a turn to wrap up; never stops             off    from ceiling
+    ask          a question to a human waited longer: notifies                                     off    off
+    loop         the same call with the same result so many times in a row: stops                  off    off
+    idle_action  the most that `idle` may do: "stop", "notify" (it is only noted) or "none"        stop   stop
+    grace        from the first signal to KILL; 0, None: KILL follows at once                      10 s   5 s
 
-    A field that is left out is taken from its variable (LONGWATCH_IDLE; LONGWATCH_KILL_AFTER for `grace`), else it
-    is the built-in. 0, None, "off", negative and non-finite numbers switch a limit off. Raises UsageError for a text
-    that is no duration and for an action that is none; not for a variable that is wrong: that warns when the run
-    begins, and leaves the built-in.
+    Calls and questions are seen in guarded streams and of agents whose records are read; of any other program
+    `stall`, `call`, `ask` and `loop` never act.
+
+    A field that is left out is taken from its variable (LONGWATCH_IDLE, LONGWATCH_KILL_AFTER for `grace`; of a guard
+    LONGWATCH_GUARD_IDLE), else it is the built-in. 0, None, "off", negative and non-finite numbers switch a limit
+    off. Raises UsageError for a text that is no duration and for an action that is none; not for a variable that is
+    wrong: that warns when the run begins, and leaves the built-in.
     """
 
     __module__ = "longwatch"
-    __slots__ = ("_given",)
+    __slots__ = ("_budgets", "_given")
 
     def __init__(
         self,
@@ -84,40 +97,82 @@ class Limits:
         ceiling: Span | Unset = UNSET,
         timeout: Span | Unset = UNSET,
         soft: Span | Unset = UNSET,
+        stall: Span | Unset = UNSET,
+        call: "Span | Mapping[str, Span] | Unset" = UNSET,
+        ask: Span | Unset = UNSET,
+        loop: int | Unset | None = UNSET,
         idle_action: str | Unset = UNSET,
         grace: Span | Unset = UNSET,
     ) -> None:
-        spans = {
-            "idle": idle, "first": first, "ceiling": ceiling, "timeout": timeout, "soft": soft, "grace": grace,
-        }  # fmt: skip
+        self._budgets: dict[str, int] = {}
+        if not isinstance(call, float | int | str | Unset | None):
+            self._budgets = {
+                tool: milliseconds(f"call of {tool or 'any tool'}", span) for tool, span in call.items()
+            }
+            call = call.get("", UNSET)
+        spans = (idle, first, stall, call, ceiling, timeout, soft, ask, grace)
         self._given: dict[str, int | str] = {
-            name: milliseconds(name, span) for name, span in spans.items() if not isinstance(span, Unset)
+            name: milliseconds(name, span)
+            for name, span in zip(_SPANS, spans, strict=True)
+            if not isinstance(span, Unset)
         }
+        if not isinstance(loop, Unset):
+            self._given["loop"] = _count(loop)
         if not isinstance(idle_action, Unset):
             if idle_action not in _ACTIONS:
                 raise UsageError(f"idle_action {idle_action!r}: write one of {', '.join(_ACTIONS)}")
             self._given["idle_action"] = idle_action
 
-    def resolve(self, environ: "Mapping[str, str]" = os.environ) -> Resolved:
-        """Return what holds for a run that begins now: given fields, then variables, then built-ins."""
-        missing = {option for name, option in _FIELDS.items() if name not in self._given}
-        variables = {option.variable for option in OPTIONS if option.name in missing}
-        values = from_environment({name: text for name, text in environ.items() if name in variables})
-        found = {name: self._given.get(name, values.get(option)) for name, option in _FIELDS.items()}
-        action = found.pop("idle_action")
-        grace = found.pop("grace")
-        actions = {"idle": action, "soft": NOTIFY}
-        specs = {name: LimitSpec(span, actions.get(name, STOP)) for name, span in found.items() if span > 0}
-        return Resolved(specs, grace, values.warnings)
+    def resolve(self, environ: "Mapping[str, str]" = os.environ, user: str = "run") -> Resolved:
+        """Return what holds for a run (or, `user` being "guard", a stream) that begins now.
+
+        Given fields, then variables, then built-ins.
+        """
+        known = {option.name: option for option in options_for(user)}
+        fields = {name: _OPTION.get(name, name) for name in (*_SPANS, "loop", "idle_action")}
+        wanted = {known[o].variable for name, o in fields.items() if o in known and name not in self._given}
+        values = from_environment({name: text for name, text in environ.items() if name in wanted}, user)
+
+        def find(name: str) -> "Any":
+            option = fields[name]
+            return self._given.get(name, values.get(option) if option in known else _UNKNOWN.get(name, 0))
+
+        found = {name: find(name) for name in _SPANS if name != "grace"}
+        budgets = self._budgets
+        if isinstance(found["call"], dict):
+            # Of a run, by tool; nobody named the built-in, and a library's run that nobody observes has no calls.
+            named = found["call"] if values.source("call") == VARIABLE else {}
+            budgets, found["call"] = {**named, **self._budgets}, named.get("", 0)
+        derived = user == "guard" and found["soft"] is None
+        if derived:
+            found["soft"] = wrap_up(found["ceiling"])
+        steps = {**_STEPS, "idle": find("idle_action")}
+        specs = {
+            name: LimitSpec(
+                span, steps.get(name, STOP), budgets if name == "call" else None,
+                derived=derived and name == "soft",
+            )
+            for name, span in found.items() if span > 0 or (name == "call" and any(budgets.values()))
+        }  # fmt: skip
+        return Resolved(specs, find("grace"), values.warnings, find("loop"))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Limits) and self._given == other._given
+        return isinstance(other, Limits) and self._all() == other._all()
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted(self._given.items())))
+        return hash(self._all())
 
     def __repr__(self) -> str:
-        return f"Limits({', '.join(f'{name}={_shown(value)!r}' for name, value in self._given.items())})"
+        shown: dict[str, object] = {name: _shown(value) for name, value in self._given.items()}
+        if self._budgets:
+            shown["call"] = {tool: _shown(span) for tool, span in self._budgets.items()}
+        if "loop" in shown:
+            shown["loop"] = self._given["loop"]
+        return f"Limits({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def _all(self) -> "frozenset[tuple[str, str, int | str]]":
+        given = ((name, "", value) for name, value in self._given.items())
+        return frozenset((*given, *(("call", tool, span) for tool, span in self._budgets.items())))
 
 
 def milliseconds(name: str, span: Span) -> int:
@@ -132,6 +187,21 @@ def milliseconds(name: str, span: Span) -> int:
     if not math.isfinite(span) or span <= 0:
         return 0
     return max(1, round(min(span, _FOREVER) * 1000))
+
+
+def wrap_up(ceiling: int) -> int:
+    """Return when a turn under a ceiling (ms) is told to wrap up: 40 of 45 minutes; 0 where there is no time for it."""
+    if ceiling <= _TOO_SHORT:
+        return 0
+    return ceiling - min(max(round(ceiling * _RESERVE), _RESERVE_LEAST), _RESERVE_MOST)
+
+
+def _count(loop: int | None) -> int:
+    if not loop or loop < 0:
+        return 0
+    if loop == 1:
+        raise UsageError("loop 1: one call is no repetition; write a number from 2 on, or 0")
+    return loop
 
 
 def _shown(value: int | str) -> str:

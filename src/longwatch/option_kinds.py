@@ -3,6 +3,8 @@
 Every refusal is one line that begins with the refused words, so that a flag or a variable can be put in front.
 """
 
+import os
+
 from longwatch.core.outcomes import REASONS
 from longwatch.errors import UsageError
 from longwatch.option_table import SOURCES, Option
@@ -31,16 +33,24 @@ def convert(option: Option, text: str) -> object:
 
 def describe(option: Option, value: object) -> str:
     """Return a value as a user would write it."""
-    if option.kind in ("duration", "span", "gnu-duration", "size"):
+    if option.kind in ("duration", "clamped-duration", "span", "gnu-duration", "size"):
         form = format_size if option.kind == "size" else format_duration
         return form(value) if isinstance(value, int) and value else "off"
     if option.kind in ("signal", "gnu-signal"):
         return signal_name(int(str(value)))
+    if option.kind == "count":
+        return str(value or "off")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ",".join(f"{reason}={status}" for reason, status in value.items())
+        return ",".join(_pair(option, key, item) for key, item in value.items())
     return ",".join(value) if isinstance(value, tuple) else "unset" if value is None else str(value)
+
+
+def _pair(option: Option, key: str, item: object) -> str:
+    if option.kind == "budgets":
+        item = format_duration(item) if isinstance(item, int) and item else "off"
+    return f"{key}={item}" if key else str(item)
 
 
 def parse_signal(text: str, lowest: int = 1) -> int:
@@ -110,13 +120,15 @@ def _read_source(_option: Option, text: str) -> tuple[str, ...]:
     word = text.strip()
     if word in SOURCES or (word.startswith("file:") and len(word) > 5):
         return (word,)
-    if word == "transcript":
-        raise UsageError(
-            "transcript: needs a dialect, which this version does not have; name output, screen or file:GLOB"
-        )
     guess = nearest(word, (*SOURCES, "file:GLOB"))
     hint = f"did you mean {guess}?" if guess else f"sources are {', '.join(SOURCES)} and file:GLOB"
     raise UsageError(f"{shown(text)}: no such source; {hint}")
+
+
+def _read_folder(option: Option, text: str) -> tuple[str, ...]:
+    if not os.path.isdir(_read_some(option, text)):
+        raise UsageError(f"{shown(text)}: no such folder; write the path of one that is there")
+    return (text,)
 
 
 def _read_status(_option: Option, text: str) -> dict[str, int]:
@@ -143,6 +155,47 @@ def _read_name(_option: Option, text: str) -> str:
     return text
 
 
+def _read_budget(_option: Option, text: str) -> dict[str, int]:
+    if "," in text:
+        raise UsageError(f"{shown(text)}: one budget at a time; give the option again for the next")
+    tool, equals, span = text.strip().rpartition("=")
+    if equals and not tool:
+        raise UsageError(f"{shown(text)}: no tool in it; write TOOL=DURATION, such as Bash=30m")
+    return {tool: parse_duration(span)}
+
+
+#: The limits whose step somebody may set; `idle` has an option of its own, and nothing makes a soft limit stop.
+STEPPED = ("first", "stall", "call", "ceiling", "timeout", "ask", "linger", "effect", "loop")
+
+
+def _read_action(option: Option, text: str) -> dict[str, str]:
+    limit, equals, action = text.strip().partition("=")
+    if not equals:
+        raise UsageError(f"{shown(text)}: no action in it; write LIMIT=ACTION, such as stall=stop")
+    for word, words in ((limit, STEPPED), (action, option.choices)):
+        if word not in words:
+            guess = nearest(word, words)
+            hint = f"did you mean {guess}?" if guess else f"write one of {', '.join(words)}"
+            raise UsageError(f"{shown(text)}: {shown(word)} is none; {hint}")
+    return {limit: action}
+
+
+def _read_count(_option: Option, text: str) -> int:
+    word = text.strip()
+    if word == "off":
+        return 0
+    if not (word.isascii() and word.isdigit() and len(word) < 7) or int(word) == 1:
+        raise UsageError(f"{shown(text)}: no count; write a number from 2 on, or off")
+    return int(word)
+
+
+def _read_width(_option: Option, text: str) -> int:
+    word = text.strip()
+    if not (word.isascii() and word.isdigit() and len(word) < 4 and 1 <= int(word) <= 32):
+        raise UsageError(f"{shown(text)}: no width; write a number from 1 to 32")
+    return int(word)
+
+
 def _read_some(option: Option, text: str) -> str:
     if not text.strip() or "\0" in text:
         raise UsageError(f"{shown(text)}: nothing in it; write a {option.metavar}")
@@ -151,6 +204,7 @@ def _read_some(option: Option, text: str) -> str:
 
 READERS: "dict[str, Callable[[Option, str], object]]" = {
     "duration": lambda _, text: parse_duration(text),
+    "clamped-duration": lambda _, text: parse_duration(text, clamp=True),
     "gnu-duration": lambda _, text: parse_gnu_duration(text) or 0,
     "span": _read_span,
     "size": lambda _, text: parse_size(text),
@@ -164,4 +218,9 @@ READERS: "dict[str, Callable[[Option, str], object]]" = {
     "flag": _read_flag,
     "sources": _read_source,
     "statuses": _read_status,
+    "folders": _read_folder,
+    "count": _read_count,
+    "budgets": _read_budget,
+    "actions": _read_action,
+    "width": _read_width,
 }

@@ -4,11 +4,20 @@ Read before the child is spawned, so a row is one plain record and nothing is co
 this table; `cli.help`, `config explain`, the JSON Schema and the reference pages print it.
 """
 
-#: Where progress can be seen without knowing the program; `file:GLOB` beside them.
-SOURCES = ("output", "stdout", "stderr", "screen")
+#: Where progress can be seen; `file:GLOB` beside them. Only of a known agent is there a `transcript`.
+SOURCES = ("output", "stdout", "stderr", "screen", "transcript")
 
 #: Groups in the order in which help shows them.
 GROUPS = ("limits", "evidence", "stopping", "program", "records", "general")
+
+
+#: What a variable's name begins with, by the first verb of an option that has variables; `run` is the library too.
+PREFIXES = {
+    "run": "LONGWATCH_",
+    "guard": "LONGWATCH_GUARD_",
+    "tool": "LONGWATCH_TOOL_",
+    "mcp": "LONGWATCH_TOOL_",
+}
 
 
 class Option:
@@ -36,10 +45,9 @@ class Option:
 
     @property
     def variable(self) -> str | None:
-        """The environment variable that sets it for `run` and the library; None where only a flag does."""
-        return (
-            "LONGWATCH_" + self.name.upper().replace("-", "_") if self.key and "run" in self.verbs else None
-        )
+        """The environment variable that sets it where the verb has variables; None where only a flag does."""
+        prefix = next((PREFIXES[verb] for verb in self.verbs if verb in PREFIXES), None)
+        return None if prefix is None or not self.key else prefix + self.name.upper().replace("-", "_")
 
     @property
     def key(self) -> str | None:
@@ -49,13 +57,15 @@ class Option:
     @property
     def repeatable(self) -> bool:
         """Whether giving it again adds instead of replacing."""
-        return self.kind in ("sources", "statuses")
+        return self.kind in ("sources", "statuses", "folders", "budgets", "actions")
 
 
 _RUN = ("run",)
 _WATCH = ("run", "watch")
 _TIMEOUT = ("timeout",)
-_BOTH = ("run", "timeout")
+_TOOLS = ("tool", "mcp")
+_LEAN = ("run", "timeout", "tool")
+_GUARD = ("guard",)
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -85,6 +95,48 @@ OPTIONS: tuple[Option, ...] = (
         "Off: a budget is a wish of the user, never a property of the program.",
     ),
     Option(
+        "call", ("--call",), "budgets", "[TOOL=]DURATION", {"": 3_600_000}, "limits", _WATCH,
+        "Stop when one call of a tool takes longer than this; with TOOL= for that tool alone.",
+        "An open call excuses silence, so it needs an end of its own. One hour covers a build and a test run; as "
+        "nobody named it, it only notes and notifies.",
+    ),
+    Option(
+        "stall", ("--stall",), "duration", "DURATION", 0, "limits", _WATCH,
+        "Notify when no call succeeded for this long, however much is said.",
+        "Off: many a good turn answers without any call, so nothing can be said of all agents.",
+    ),
+    Option(
+        "ask", ("--ask",), "duration", "DURATION", 0, "limits", _WATCH,
+        "Notify when a question to you waits for its answer for longer than this.",
+        "Off: how long you may take is yours to say.",
+    ),
+    Option(
+        "linger", ("--linger",), "duration", "DURATION", 0, "limits", _WATCH,
+        "Stop a program that stays for this long after its final result; the result's status counts.",
+        "Off: without a preset nobody knows what a final result is; with one it is 30 s.",
+    ),
+    Option(
+        "effect", ("--effect",), "duration", "DURATION", 0, "limits", _WATCH,
+        "Notify when nothing of the work changed for this long: files of the working directory, commits, --check.",
+        "Off: reading and thinking change nothing and are work.",
+    ),
+    Option(
+        "check", ("--check",), "command", "COMMAND", None, "evidence", _WATCH,
+        "A shell command whose output and status show the work; what changes them is an effect.",
+        "Unset: the files of the working directory and its commits are looked at.",
+    ),
+    Option(
+        "loop", ("--loop",), "count", "N", 0, "limits", _WATCH,
+        "Stop when the same call gave the same result so many times in a row.",
+        "Off: five in twenty are told in any case; what they mean only the user of the tool knows.",
+    ),
+    Option(
+        "action", ("--action",), "actions", "LIMIT=ACTION", None, "limits", _WATCH,
+        "The most that a limit may do: stop, nudge, notify or none; of idle --idle-action says it.",
+        "Each limit has its own step: stall, ask and effect notify, since who is watched may be right; the others stop.",
+        ("stop", "nudge", "notify", "none"),
+    ),
+    Option(
         "idle-action", ("--idle-action",), "choice", "ACTION", "stop", "limits", _WATCH,
         "The most that a reached idle limit may do.",
         "A limit that somebody named should hold without anybody awake; the built-in window only notifies.",
@@ -101,9 +153,16 @@ OPTIONS: tuple[Option, ...] = (
         "One hour covers a long build or test run; it is bounded because the caller is the one being watched.",
     ),
     Option(
+        "preset", ("--preset",), "text", "NAME", None, "evidence", _WATCH,
+        "Treat the program as this known one, see longwatch presets; none: as one that nobody knows.",
+        "Unset: the program's name selects its preset, which observes and sets limits. One that you name may also add "
+        "flags to the command, and says so.",
+    ),
+    Option(
         "progress", ("--progress",), "sources", "SOURCE", ("output",), "evidence", _WATCH,
-        "What counts as progress: output, stdout, stderr, screen or file:GLOB; the newest counts.",
-        "Bytes on either stream: the one sign that every program gives. Naming a source replaces it.",
+        "What counts as progress: output, stdout, stderr, screen, transcript or file:GLOB; the newest counts.",
+        "Bytes on either stream: the one sign that every program gives; of a known agent its transcript beside them. "
+        "Naming a source replaces it.",
     ),
     Option(
         "not-progress", ("--not-progress",), "text", "REGEX", None, "evidence", _RUN,
@@ -134,6 +193,12 @@ OPTIONS: tuple[Option, ...] = (
         "keep-leftovers", ("--keep-leftovers",), "flag", "", False, "stopping", _RUN,
         "Let processes live that the program left behind when it ended by itself.",
         "Off: a finished run leaves nothing running; servers started on purpose are the exception.",
+    ),
+    Option(
+        "resume-on-limit", ("--resume-on-limit",), "flag", "", False, "program", _RUN,
+        "When a usage limit ends an agent, wait for its reset and go on in the same conversation.",
+        "Off: it may go on hours later, and each resume is a turn in the conversation. Without it the last line says "
+        "what to type.",
     ),
     Option(
         "exit-code", ("--exit-code",), "statuses", "REASON=N", None, "stopping", _WATCH,
@@ -207,11 +272,83 @@ OPTIONS: tuple[Option, ...] = (
         "Off, as in GNU timeout.",
     ),
     Option(
-        "help", ("-h", "--help"), "flag", "", False, "general", _BOTH,
+        "timeout", ("--timeout",), "duration", "DURATION", 180_000, "limits", _TOOLS,
+        "Stop a command after this much time, whatever happens.",
+        "3 minutes: most commands that a model runs are over in seconds, and one that waits for input never is. It "
+        "is the human who sets it: what a model sees has no field for it.",
+    ),
+    Option(
+        "idle", ("--idle",), "duration", "DURATION", 0, "limits", _TOOLS,
+        "Stop a command when there was no output for this long.",
+        "Off: many a good command says nothing until it is done, and the timeout bounds it anyway.",
+    ),
+    Option(
+        "kill-after", ("-k", "--kill-after"), "span", "DURATION", 1_000, "stopping", _TOOLS,
+        "How long a command's tree may take to end before it is killed.",
+        "1 second: a model waits for the answer, and what it runs is seldom a server with work to save.",
+    ),
+    Option(
+        "root", ("--root",), "folders", "DIR", (".",), "program", ("mcp",),
+        "A folder that commands may be started in, or below.",
+        "The folder that the server was started in: agents start it in the project that they work on.",
+    ),
+    Option(
+        "help", ("-h", "--help"), "flag", "", False, "general", _LEAN,
         "Show this text and exit.", "",
     ),
     Option(
-        "version", ("--version",), "flag", "", False, "general", _BOTH,
+        "version", ("--version",), "flag", "", False, "general", _LEAN,
         "Show the version and exit.", "",
+    ),
+    Option(
+        "idle", (), "clamped-duration", "DURATION", 480_000, "limits", _GUARD,
+        "Stop when no event came for this long.",
+        "8 minutes: three attempts of a provider's client, 120 s each, stay silent for 6 minutes and succeed then.",
+    ),
+    Option(
+        "first", (), "clamped-duration", "DURATION", 0, "limits", _GUARD,
+        "Stop when the first event does not come within this time.",
+        "Off: `idle` covers a stream that never begins.",
+    ),
+    Option(
+        "call", (), "clamped-duration", "DURATION", 3_600_000, "limits", _GUARD,
+        "Stop when one call of a tool takes longer than this.",
+        "An open call excuses silence, so it needs an end of its own. One hour covers a build and a test run.",
+    ),
+    Option(
+        "stall", (), "clamped-duration", "DURATION", 0, "limits", _GUARD,
+        "Tell the observer when no call succeeded for this long.",
+        "Off: many a turn answers without any call.",
+    ),
+    Option(
+        "ask", (), "clamped-duration", "DURATION", 0, "limits", _GUARD,
+        "Tell the observer when a question to a human waits for longer than this.",
+        "Off: how long a human may take is for the human to say.",
+    ),
+    Option(
+        "ceiling", (), "clamped-duration", "DURATION", 2_700_000, "limits", _GUARD,
+        "Stop after this much time, moved by pauses that the provider reports, by two hours at most.",
+        "45 minutes: a turn that runs longer is lost in most cases, and is nobody's to watch any more.",
+    ),
+    Option(
+        "timeout", (), "clamped-duration", "DURATION", 0, "limits", _GUARD,
+        "Stop after this much time, whatever happens.",
+        "Off: elapsed time alone ends a turn only where somebody asks for it.",
+    ),
+    Option(
+        "soft", (), "clamped-duration", "DURATION", None, "limits", _GUARD,
+        "Ask the turn to wrap up after this much time.",
+        "Unset: 15 % of the ceiling are kept for the end, at least 30 s and at most 5 minutes, and it moves with the "
+        "ceiling; none for a ceiling of two minutes or less.",
+    ),
+    Option(
+        "loop", (), "count", "N", 0, "limits", _GUARD,
+        "Stop when the same call gave the same result so many times in a row.",
+        "Off: five in twenty are told in any case; what they mean is for whoever knows the tool.",
+    ),
+    Option(
+        "width", (), "width", "N", 8, "program", _GUARD,
+        "How many turns of a wave run at once, 1 to 32.",
+        "Providers refuse more than a handful of requests at once, and each turn may run a tool of its own.",
     ),
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Three rules. Options end at the first operand or at `--`, so that the command's own flags stay its own. Of flag,
 variable and built-in the first that is given wins, and every value knows who set it. A wrong flag is an error of one
-line; a wrong variable warns once and leaves the built-in, because it may have been set for something else.
+line; a wrong variable warns once and leaves the built-in, because it may have been set for something else. Those of
+the command tool were set for it alone, by the human whose limits they are: there a wrong one is an error too.
 
 This module is read before the child is spawned: it imports nothing that takes time, and how a value is read
 (`option_kinds`, `units`) only where there is a value. That is still before the spawn, never under a live run.
@@ -15,18 +16,21 @@ from longwatch.option_table import OPTIONS, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     #: What the command line said: option, the flag as it was written, its text (a flag's is yes or no).
     Said = tuple[Option, str, str]
 
 RUN_OPTIONS: tuple[Option, ...] = tuple(option for option in OPTIONS if "run" in option.verbs)
-DEFAULT, VARIABLE, FLAG = "default", "variable", "flag"
+DEFAULT, PRESET, VARIABLE, FLAG = "default", "preset", "variable", "flag"
 _USAGE = {
     "run": "run: no command to run; write longwatch run [OPTIONS] -- COMMAND [ARG]...",
     "timeout": "timeout: {} missing; write longwatch timeout [OPTIONS] DURATION COMMAND [ARG]...",
+    "tool": "tool: no command to run; write longwatch tool [OPTIONS] -- COMMAND [ARG]...",
 }
+#: The verbs whose variables are refused like flags.
+_STRICT = ("tool", "mcp")
 
 
 class Values:
@@ -42,12 +46,17 @@ class Values:
         self._given: dict[str, tuple[str, object]] = {}
         self.warnings: list[str] = []
 
+    @property
+    def options(self) -> "Iterable[Option]":
+        """The options that there are, in the order of the table."""
+        return self._options.values()
+
     def get(self, name: str) -> "Any":
         """Return the value of an option: ms, bytes, a signal's number, text, bool; 0 is off, None is unset."""
         return self._given[name][1] if name in self._given else self._options[name].default
 
     def source(self, name: str) -> str:
-        """Return who set it: `default`, `variable` or `flag`."""
+        """Return who set it: `default`, `preset`, `variable` or `flag`."""
         return self._given[name][0] if name in self._given else DEFAULT
 
     def put(self, name: str, value: object, source: str) -> None:
@@ -78,8 +87,8 @@ def parse(
 ) -> tuple[Values, list[str]]:
     """Read the words behind a verb; return the values and the operands (of `timeout` the duration comes first).
 
-    `run` also reads the variables of `environ` (None: those of this process). `--help` and `--version` end the
-    reading, and nothing is missing then. Raises UsageError for a wrong flag, not for a wrong variable.
+    `run` and `tool` also read the variables of `environ` (None: those of this process). `--help` and `--version` end
+    the reading, and nothing is missing then. Raises UsageError for a wrong flag, and for a wrong variable of `tool`.
     """
     options = options_for(verb)
     said, operands = _split(verb, options, argv)
@@ -88,30 +97,59 @@ def parse(
         values.put(option.name, _refused_as(f"{flag} ", option, text), FLAG)
     if values.help or values.version:
         return values, []
+    if verb != "timeout":
+        _read_variables(values, os.environ if environ is None else environ, strict=verb in _STRICT)
     if verb == "run":
-        _read_variables(values, os.environ if environ is None else environ)
         _check(values)
     if len(operands) < (2 if verb == "timeout" else 1):
         raise UsageError(_USAGE[verb].format("COMMAND" if operands else "DURATION and COMMAND"))
     return values, operands
 
 
-def from_environment(environ: "Mapping[str, str]") -> Values:
-    """Return what the variables of `environ` say to the library, which has no flags. Raises nothing."""
-    values = Values(RUN_OPTIONS)
-    _read_variables(values, environ)
-    _check(values)
+def of_flags(verb: str, flags: "Mapping[str, object]", environ: "Mapping[str, str] | None" = None) -> Values:
+    """Return the values of a verb whose flags click has read (None: not given), with the variables of `tool` and `mcp`.
+
+    Raises UsageError for a variable that is wrong.
+    """
+    values = Values(options_for(verb))
+    for name, value in flags.items():
+        if value is not None:
+            values.put(name.replace("_", "-"), value, FLAG)
+    if verb in _STRICT:
+        _read_variables(values, os.environ if environ is None else environ, strict=True)
     return values
 
 
-def child_environment(environ: "Mapping[str, str]", run_id: str, attempt: int = 1) -> dict[str, str]:
-    """Return the environment of a supervised child: without our options, with the run's id (`outer/inner`)."""
-    ours = {option.variable for option in RUN_OPTIONS}
+def from_environment(environ: "Mapping[str, str]", verb: str = "run") -> Values:
+    """Return what the variables of `environ` say to the library (`run`) or to a guard, which have no flags.
+
+    Raises nothing: a wrong variable warns (`Values.warnings`).
+    """
+    values = Values(options_for(verb))
+    _read_variables(values, environ)
+    if verb == "run":
+        _check(values)
+    return values
+
+
+def child_environment(
+    environ: "Mapping[str, str]", run_id: str, attempt: int = 1, verb: str = "run"
+) -> dict[str, str]:
+    """Return the environment of a supervised child: without the verb's options, with the run's id (`outer/inner`).
+
+    Those of other verbs reach it: an agent under `run` may start the `mcp` whose limits the user has set.
+    """
+    ours = {option.variable for option in options_for(verb)}
     child = {name: value for name, value in environ.items() if name not in ours}
-    outer = environ.get("LONGWATCH_RUN_ID")
-    child["LONGWATCH_RUN_ID"] = f"{outer}/{run_id}" if outer else run_id
+    child["LONGWATCH_RUN_ID"] = whole_id(environ, run_id)
     child["LONGWATCH_ATTEMPT"] = str(attempt)
     return child
+
+
+def whole_id(environ: "Mapping[str, str]", run_id: str) -> str:
+    """Return the mark that every process of a run carries: inside another run both ids, `outer/inner`."""
+    outer = environ.get("LONGWATCH_RUN_ID")
+    return f"{outer}/{run_id}" if outer else run_id
 
 
 def recorded(argv: "Sequence[str]") -> list[str]:
@@ -216,9 +254,9 @@ def _refused_as(prefix: str, option: Option, text: str) -> object:
         raise UsageError(f"{prefix}{error}") from None
 
 
-def _read_variables(values: Values, environ: "Mapping[str, str]") -> None:
-    """Take each variable that no flag overrides; an empty one is unset, a wrong one warns."""
-    for option in RUN_OPTIONS:
+def _read_variables(values: Values, environ: "Mapping[str, str]", *, strict: bool = False) -> None:
+    """Take each variable that no flag overrides; an empty one is unset, a wrong one warns, or is refused if `strict`."""
+    for option in values.options:
         variable = option.variable
         text = environ.get(variable, "").strip() if variable else ""
         if not text or values.source(option.name) == FLAG:
@@ -227,6 +265,8 @@ def _read_variables(values: Values, environ: "Mapping[str, str]") -> None:
             for part in text.split(",") if option.repeatable else [text]:
                 values.put(option.name, _refused_as(f"{variable}=", option, part), VARIABLE)
         except UsageError as error:
+            if strict:
+                raise
             _fall_back(values, option, str(error))
 
 
@@ -239,12 +279,24 @@ def _fall_back(values: Values, option: Option, problem: str) -> None:
 
 def _check(values: Values) -> None:
     """Refuse what contradicts itself."""
-    if values.idle_action != "nudge" or values.nudge:
+    if not values.nudge:
+        _contradiction(
+            values, "idle-action", values.idle_action == "nudge", "nudge", "nothing to type; add --nudge TEXT"
+        )
+        nudged = next((limit for limit, action in (values.action or {}).items() if action == "nudge"), None)
+        _contradiction(values, "action", nudged, f"{nudged}=nudge", "nothing to type; add --nudge TEXT")
+    if not values.effect:
+        _contradiction(values, "check", values.check, "COMMAND", "nothing waits for it; add --effect 10m")
+
+
+def _contradiction(values: Values, name: str, found: object, word: str, problem: str) -> None:
+    """Refuse a flag whose counterpart is missing; a variable warns and leaves the built-in."""
+    if not found:
         return
-    if values.source("idle-action") == FLAG:
-        raise UsageError("--idle-action nudge has nothing to type; add --nudge TEXT")
-    option = next(option for option in RUN_OPTIONS if option.name == "idle-action")
-    _fall_back(values, option, f"{option.variable}=nudge: nothing to type; add --nudge TEXT")
+    option = next(option for option in RUN_OPTIONS if option.name == name)
+    if values.source(name) == FLAG:
+        raise UsageError(f"{option.flags[0]} {word}: {problem}")
+    _fall_back(values, option, f"{option.variable}={word}: {problem}")
 
 
 def _joined(before: object, value: object) -> object:

@@ -8,19 +8,29 @@ if TYPE_CHECKING:
 
 
 class LimitReached(LongwatchError, TimeoutError):
-    """A limit stopped the run. Not raised when the program ended by itself before the first signal.
+    """A limit stopped the run, or the guarded stream. Not raised for one that ended by itself before.
 
-    `reason` is the termination reason; `partial` the `Result` with everything the run left (None: nothing).
+    `reason` is the termination reason; `partial` what there was until then: the `Result` of a run, the text of a
+    stream (None: nothing). Of a stream also: `window_ms` and `elapsed_ms` (the limit, and what it had counted),
+    `last_event` (the kind of the newest event, "none" without any), and `pauses` (`parked_ms`, `granted_ms`,
+    `cap_ms`, `open`).
     """
 
     __module__ = "longwatch"
     reason: str = "unknown"
 
-    def __init__(self, message: str = "", reason: str | None = None, partial: "Any" = None) -> None:
+    def __init__(
+        self, message: str = "", reason: str | None = None, partial: "Any" = None, *,
+        window_ms: int = 0, elapsed_ms: int = 0, last_event: str = "none", pauses: "dict[str, Any] | None" = None,
+    ) -> None:  # fmt: skip
         super().__init__(message)
         if reason is not None:
             self.reason = reason
         self.partial = partial
+        self.window_ms = window_ms
+        self.elapsed_ms = elapsed_ms
+        self.last_event = last_event
+        self.pauses = pauses or {}
 
 
 class IdleReached(LimitReached):

@@ -3,6 +3,7 @@
 import subprocess
 
 from longwatch.errors import LongwatchError
+from longwatch.how import how
 from longwatch.reached import (
     CallReached,
     CeilingReached,
@@ -11,7 +12,6 @@ from longwatch.reached import (
     LimitReached,
     TimeoutReached,
 )
-from longwatch.units import format_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,33 +108,7 @@ class Result:
     @property
     def message(self) -> str:
         """One line: the program, and how its run ended."""
-        return (
-            f"{self.argv[0]}: {self._how()}" if self.termination_reason != "spawn_failed" else self.notes[0]
-        )
-
-    def _how(self) -> str:
-        report = self.report
-        if report["limit"] is not None:
-            return _LIMIT_WORDS[report["limit"]["name"]].format(format_duration(report["limit"]["window_ms"]))
-        if report["signal"] is not None and report["termination_reason"] == "signaled":
-            return f"died of signal {report['signal']}"
-        if report["exit_code"] is not None and report["termination_reason"] == "exited":
-            return f"exited with status {report['exit_code']}"
-        return str(report["termination_reason"])
+        return how(self.argv[0], self.report)
 
     def __repr__(self) -> str:
         return f"<Result {self.argv[0]} {self.report['termination_reason']} {self.report['outcome']}>"
-
-
-#: What a limit that stopped a run says, with its window.
-_LIMIT_WORDS = {
-    "idle": "no output for {}",
-    "first": "no first output within {}",
-    "stall": "no successful call for {}",
-    "call": "a call took longer than {}",
-    "ceiling": "reached its ceiling of {}",
-    "timeout": "took longer than {}",
-    "ask": "a question waited longer than {} for its answer",
-    "linger": "stayed for {} after its result",
-    "effect": "changed nothing for {}",
-}

@@ -30,12 +30,12 @@ _LONGEST = 40
 _SPACE = " \t\n\v\f\r"
 
 
-def parse_duration(text: str) -> int:
+def parse_duration(text: str, *, clamp: bool = False) -> int:
     """Return the milliseconds that `text` names: `350ms`, `5s`, `1.5h`, `1h30m`; `0` and `off` are 0.
 
     Parts go from the largest unit to the smallest, each at most once. A fraction of a millisecond counts as one,
     so that only 0 means off. Raises UnitError for a bare number, an unknown unit, anything negative, infinite or
-    longer than a century.
+    longer than a century; with `clamp` that is a century.
     """
     words = text.strip()
     if words in ("0", "off"):
@@ -52,6 +52,8 @@ def parse_duration(text: str) -> int:
                 f"{shown(text)}: {unit} comes too late; write the largest unit first, as in 1h30m"
             )
         total, above = total + _times(number, factor), factor
+    if clamp:
+        return min(total, CENTURY)
     if total > CENTURY:
         raise UnitError(f"{shown(text)}: longer than a century; write off for no limit")
     return total

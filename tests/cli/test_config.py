@@ -7,6 +7,7 @@ import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import pytest
 
 import helpers
+from longwatch import presets
 from longwatch.cli.schema import REPORT_FIELDS, events_schema, fact_name, report_schema
 from longwatch.core import facts
 from longwatch.core.report import Stream, build
@@ -31,6 +32,36 @@ def explained(**environ: str) -> tuple[dict[str, Any], str]:
     answer = json.loads(done.out)
     assert answer["schema"] == 1
     return {option["name"]: option for option in answer["options"]}, done.err
+
+
+@pytest.mark.capability("NEW-15")
+def test_explain_tells_what_a_preset_sets() -> None:
+    """For a known program its values are there with the reasons that they have; a variable still wins."""
+    done = helpers.run_cli("config", "explain", "--preset", "claude", env={"LONGWATCH_FIRST": "7m"})
+    assert "--idle DURATION: 12m (preset claude); built-in 5m" in done.out
+    assert "It asks its provider again by itself" in done.out
+    assert "--first DURATION: 7m (set by LONGWATCH_FIRST)" in done.out
+    options, _ = explained(LONGWATCH_PRESET="codex")
+    assert (options["idle"]["source"], options["idle"]["value"]) == ("preset", "13m")
+    assert explained(LONGWATCH_PRESET="none")[0]["idle"]["source"] == "default"
+    wrong = helpers.run_cli("config", "explain", "--preset", "cluade")
+    assert (wrong.code, wrong.err) == (2, "longwatch: cluade: no such preset; did you mean claude?\n")
+
+
+@pytest.mark.capability("NEW-15")
+def test_presets_show_every_value_and_why() -> None:
+    """All of them by name, one with everything that is made of it, and the same for programs that ask."""
+    listed = helpers.run_cli("presets")
+    assert [line.split()[0] for line in listed.out.splitlines()] == list(presets.names())
+    for preset in presets.PRESETS:
+        shown = " ".join(helpers.run_cli("presets", preset.name).out.split())
+        settings = [*preset.limits.values(), *preset.call.values(), *preset.additions]
+        assert [setting.why for setting in settings if setting.why not in shown] == []
+    answer = json.loads(helpers.run_cli("presets", "claude", "--json").out)
+    (told,) = answer["presets"]
+    assert told["limits"]["idle"]["window_ms"] == 12 * 60_000
+    assert told["resume"] == "claude --resume ID"
+    assert helpers.run_cli("presets", "cluade").code == 2
 
 
 def test_explain_names_every_option_and_who_set_it() -> None:

@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import folders
@@ -15,7 +16,10 @@ import helpers
 from folders import verb
 from longwatch.cli import logs
 from longwatch.cli.logs import Cleaner
+from longwatch.posix import now
 from longwatch.posix.identity import Identity, identity
+from longwatch.runtime.agent_log import AgentLog
+from longwatch.runtime.rundir import RunDir
 from longwatch.store.queries import live_runs
 
 Capture = pytest.CaptureFixture[str]
@@ -124,6 +128,111 @@ def test_what_draws_is_taken_out(state: Path, capsys: Capture, tmp_path: Path) -
     assert json.loads(verb(capsys, "logs", "build", "--json").out)["output"].startswith("\x1b[31mred")
 
 
+EVENTS: list[tuple[dict[str, object], str]] = [
+    ({"kind": "session_start", "session": "s-1"}, "session_start  s-1"),
+    ({"kind": "turn_start", "by": "user"}, "turn_start  user"),
+    ({"kind": "text", "chars": 12}, "text  12 characters"),
+    ({"kind": "tool_call", "call": "c1", "tool": "Bash"}, "tool_call  Bash  c1"),
+    ({"kind": "tool_result", "call": "c1", "ok": True}, "tool_result  Bash  ok  c1"),
+    ({"kind": "tool_result", "call": "c2", "partial": True}, "tool_result  still runs  c2"),
+    (
+        {"kind": "tool_result", "call": "c3", "ok": False, "why": "error", "exit_code": 3},
+        "error (exit status 3)  c3",
+    ),
+    ({"kind": "retry", "class": "overload", "status": 529, "delay_ms": 2_000}, "retry  overload  529  in 2s"),
+    ({"kind": "limit", "class": "usage", "span_ms": 3_600_000}, "limit  usage  for 1h"),
+    ({"kind": "limit", "class": "usage", "lifted": True}, "limit  usage  over"),
+    ({"kind": "permission", "state": "waiting", "tool": "Bash"}, "permission  Bash  waiting"),
+    ({"kind": "error", "class": "auth", "message": "no\x1b[2J", "sub": "h"}, "error  auth  no?[2J  [h]"),
+    ({"kind": "turn_end", "ok": True, "reason": "end_turn"}, "turn_end  end_turn"),
+]
+
+
+def acted(state: Path, name: str = "agent", **options: object) -> RunDir:
+    """Leave a run whose agent did all that there is a line for."""
+    folder = folders.make(state, name, **options)  # type: ignore[arg-type]
+    log = AgentLog()
+    log.keep_in(folder)
+    for fields, _ in EVENTS:
+        log.heard(now(), fields)
+    log.end()
+    return folder
+
+
+def test_what_an_agent_did_is_shown(state: Path, capsys: Capture) -> None:
+    """Of an agent `logs` shows its events, one a line with its time; --raw is still what it printed."""
+    folder = acted(state)
+    said = verb(capsys, "logs", "agent")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    assert len(lines) == len(EVENTS)
+    for line, (_, expected) in zip(lines, EVENTS, strict=True):
+        assert line.endswith(expected), line
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  [a-z]", line)
+    assert verb(capsys, "logs").out == said.out  # nothing has ended yet
+    assert verb(capsys, "logs", "agent", "-n", "2").out.splitlines() == lines[-2:]
+    assert verb(capsys, "logs", "agent", "-n", "0").out == ""
+    told = json.loads(verb(capsys, "logs", "agent", "--json", "-n", "99").out)
+    assert [event["kind"] for event in told["events"]] == [fields["kind"] for fields, _ in EVENTS]
+    folder.write_report(folders.report(folder.run, "agent"))
+    assert verb(capsys, "logs", "agent", "--raw").out == "hello\n"
+    assert verb(capsys, "logs", "agent").out == said.out
+
+
+def test_torn_events_are_passed_over(state: Path, capsys: Capture) -> None:
+    """A line that is no event, or without its end, is not shown; the file before the newest one is."""
+    folder = acted(state)
+    log = Path(folder.path, "agent.jsonl")
+    before = log.rename(f"{log}.1")
+    before.write_bytes(before.read_bytes() + b'{"kind": "torn')
+    log.write_bytes(b'{"kind": "text"}\ntorn}\n[1]\n{"kind": "text"}\n{"kind": "te')
+    lines = verb(capsys, "logs", "agent").out.splitlines()
+    assert len(lines) == len(EVENTS) + 2
+    assert lines[-1] == "?  text"
+
+
+def test_events_are_followed_to_the_end_of_the_run(state: Path) -> None:
+    """-f waits for the first event, shows each as it comes, and ends with the run; as JSON one object a line."""
+    code = "import sys; from longwatch.cli.verbs import main; sys.exit(main(sys.argv[1:]))"
+    with helpers.ending(folders.sleeper()) as supervisor:
+        folder = folders.make(state, "agent", supervisor=identity(supervisor.pid))
+        folders.observe(folder)
+        log = AgentLog()
+        log.keep_in(folder)
+        argv = [sys.executable, "-c", code, "logs", "-f", "--json", "agent"]
+        with helpers.ending(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)) as follower:
+            assert follower.stdout is not None
+            for call in ("c1", "c2"):
+                log.heard(now(), {"kind": "tool_call", "call": call})
+                log.looked()
+                told = json.loads(follower.stdout.readline())
+                assert (told["schema"], told["run"], told["event"]["call"]) == (1, folder.run, call)
+            log.heard(now(), {"kind": "turn_end"})
+            log.end()
+            supervisor.kill()
+            supervisor.wait()
+            assert [json.loads(line)["event"]["kind"] for line in follower.stdout] == ["turn_end"]
+            assert follower.wait(10) == 0
+
+
+def test_following_an_agent_that_does_nothing(state: Path, capsys: Capture) -> None:
+    """An agent without any event is waited for only while its run lives; one that is over shows its last ones."""
+    with helpers.ending(folders.sleeper()) as supervisor:
+        folder = folders.make(state, "agent", supervisor=identity(supervisor.pid))
+        folders.observe(folder)
+        assert verb(capsys, "logs", "agent") == (0, "", "")
+        (live,) = live_runs(str(state))
+        supervisor.kill()
+        supervisor.wait()
+        logs._show_events(live, 10, follow=True, as_json=False)
+        assert capsys.readouterr().out == ""
+    over = acted(state, "over")
+    over.write_report(folders.report(over.run, "over"))
+    about = json.loads(Path(over.path, "meta.json").read_text())
+    Path(over.path, "meta.json").write_text(json.dumps({**about, "start": 1}))
+    assert len(verb(capsys, "logs", "-f", "over").out.splitlines()) == 10
+
+
 PIECES = st.sampled_from(
     [
         b"a",
@@ -145,6 +254,8 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30), st.lists(st.integers(0, 60), max_size=8))
+@example([b"\x1b", b"P", b"\x1b[31m"], [3])
+@example([b"\x1b]", b"\r\n"], [3])
 def test_cleaning_does_not_depend_on_chunks(parts: list[bytes], cuts: list[int]) -> None:
     """However the bytes come, no control sequence gets through, and line breaks stay."""
     data = b"".join(parts)

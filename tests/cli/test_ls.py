@@ -1,5 +1,6 @@
 """`longwatch ls`: what is watched, with both clocks, without a daemon."""
 
+import datetime as dt
 import io
 import json
 import sys
@@ -15,7 +16,7 @@ from folders import verb
 from longwatch.cli import render
 from longwatch.paths import new_run_id
 from longwatch.posix import now
-from longwatch.posix.clocks import ALIVE, LAST, LOOKED, PROGRESS, SOURCE_ALIVE, STOPPING
+from longwatch.posix.clocks import ALIVE, LAST, LOOKED, PARKED, PROGRESS, SOURCE_ALIVE, STOPPING
 from longwatch.posix.identity import identity
 
 Capture = pytest.CaptureFixture[str]
@@ -178,6 +179,69 @@ def test_names_cannot_draw(state: Path, capsys: Capture) -> None:
     said = verb(capsys, "ls")
     assert "\x1b" not in said.out
     assert len(said.out.splitlines()) == 2
+
+
+LIMIT = {"cls": "usage", "until": "2999-01-02T03:04:05Z", "text": "You've hit your limit"}
+
+
+@pytest.mark.fault("C1", "C3")
+@pytest.mark.parametrize(
+    ("stands", "said"),
+    [
+        ({}, "in a call: Bash 3m"),
+        (
+            {"calls": [{"tool": "Bash", "since_ms": 60_000}, {"tool": "Read", "since_ms": 0}]},
+            "in a call: Bash 1m (+1)",
+        ),
+        ({"calls": [{}]}, "in a call: a tool ?"),
+        ({"state": "asked", "questions": [{"question": "permission c1", "since_ms": 120_000}]}, "asks: 2m"),
+        ({"state": "ready", "calls": []}, "ready"),
+        ({"state": "working", "calls": []}, "working"),
+        ({"state": "new word", "calls": "odd"}, "working"),
+        ({"state": "ready", "calls": [], "limit": {**LIMIT, "until": "2001-01-01T00:00:00Z"}}, "ready"),
+        ({"state": "paused", "calls": [], "limit": {**LIMIT, "until": None}}, "paused by a usage limit"),
+        ({"pending": "no file of its own was found"}, "held: call"),
+    ],
+)
+def test_the_state_of_an_agent(state: Path, capsys: Capture, stands: dict[str, Any], said: str) -> None:
+    """An agent that is asked, in a call, paused or ready reads so: none of these is stuck."""
+    run = folders.make(state)
+    run.clocks.set_state(0, ["call"])
+    folders.observe(run, **stands)
+    told = one(capsys)
+    assert told["state"] == said
+    assert told["agent"]["session"] == "s-1"
+    assert said in verb(capsys, "ls").out
+
+
+def test_until_when_an_agent_is_paused(state: Path, capsys: Capture) -> None:
+    """The end of a provider's limit is told in local time, short where it is today."""
+    run = folders.make(state)
+    later = dt.datetime.now().astimezone() + dt.timedelta(minutes=1)
+    folders.observe(
+        run, state="paused", calls=[], limit={**LIMIT, "until": later.astimezone(dt.UTC).isoformat()}
+    )
+    said = one(capsys)["state"]
+    assert said == f"paused until {render.when(later.isoformat(), brief=True)}"
+    assert said.endswith(later.strftime("%H:%M"))
+    run.clocks.set_state(PARKED)
+    assert one(capsys)["state"] == "parked"
+    about = json.loads(Path(run.path, "meta.json").read_text())
+    Path(run.path, "meta.json").write_text(json.dumps({**about, "parked": {"until": later.isoformat()}}))
+    assert one(capsys)["state"] == f"parked until {render.when(later.isoformat(), brief=True)}"
+
+
+def test_what_an_agent_does_grows_old(state: Path, capsys: Capture) -> None:
+    """What was written a while ago is that much older now; a silence that was asked for goes before it."""
+    run = folders.make(state)
+    folders.observe(run, ago=120_000)
+    assert one(capsys)["state"] == "in a call: Bash 5m"
+    assert one(capsys)["agent"]["ago_ms"] >= 120_000
+    run.clocks.set_state(0, ["quiet", "call"])
+    assert one(capsys)["state"] == "held: call, quiet"
+    Path(run.path, "agent.json").write_text("{}")
+    run.clocks.set_state(0)
+    assert one(capsys)["agent"] == {"ago_ms": 0}
 
 
 class Terminal(io.StringIO):

@@ -26,7 +26,7 @@ def ask(*words: str, run: str | None = None, **options: Any) -> helpers.Finished
 def test_a_wish_is_left_in_the_run_folder(state: Path) -> None:
     """Inside a run the wish stands in its channel while the command runs, and is taken back when it ends."""
     run = folders.make(state)
-    script = 'until grep -q span_ms "$1"; do :; done; echo out; echo err >&2; exit 7'
+    script = 'until grep -qs span_ms "$1"; do :; done; echo out; echo err >&2; exit 7'
     done = ask("40m", "--", "sh", "-c", script, "sh", run.channel_path, run="outer-abcdef/" + run.run)
     assert (done.code, done.out, done.err) == (7, "out\n", "err\n")
     begun, over = run.channel()

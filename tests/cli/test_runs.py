@@ -104,3 +104,16 @@ def test_notes_of_the_ledger_are_told(state: Path, capsys: Capture) -> None:
     (state / "spool").mkdir(parents=True)
     (state / "spool" / "2026-01-01.jsonl").write_text("junk\n")
     assert "1 unreadable line; copied to" in verb(capsys, "runs").err
+
+
+def test_a_limit_that_an_agent_met_is_told(state: Path, capsys: Capture) -> None:
+    """An agent that ended by its provider's limit says so in the history, and is found by its conversation."""
+    limit = {"cls": "usage", "until": "2999-01-02T03:04:05Z", "text": "You've hit your limit"}
+    ended = {"termination_reason": "exited", "exit_code": 1, "post_mortem": None}
+    folders.ended(state, "limited", agent=folders.standing(calls=[], limit=limit), **ended)
+    out = verb(capsys, "runs").out
+    assert "failed by itself with exit status 1; met a usage limit until 2999-01-0" in out
+    (told,) = json.loads(verb(capsys, "runs", "--json").out)["runs"]
+    assert told["agent"]["session"] == "s-1"
+    folders.ended(state, "fine", agent=folders.standing(), **ended)
+    assert "met" not in verb(capsys, "runs", "fine").out

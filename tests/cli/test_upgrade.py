@@ -8,6 +8,7 @@ import pytest
 
 import helpers
 import longwatch
+from fake_agents import Claude, Fake, sleep
 from supervised import live, shell
 
 SCRIPT = """#!{python}
@@ -76,3 +77,35 @@ def test_the_package_is_deleted_and_the_program_has_to_be_killed(folder: Path, t
     assert "Traceback" not in done.err
     assert done.report["stopped"]["how"] == "TERM, then KILL"
     assert done.report["survivors"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.capability("NEW-20")
+@pytest.mark.parametrize("name", ["claude", "opencode"])
+def test_the_package_is_deleted_under_an_agent(folder: Path, home: Path, name: str) -> None:
+    """What reads an agent's records was loaded at the start, too: its limit fires later, and the report has it whole."""
+    agent = Claude(home) if name == "claude" else Fake(name, home)
+    gone = home / "gone"
+    begin = agent.begins() if isinstance(agent, Claude) else []
+    end = [agent.says(), agent.calls("c1")] if isinstance(agent, Claude) else [("print", "word")]
+    env = agent.part(begin, ("print", SETTLED), ("await", str(gone)), end, sleep(60))
+    words = ["-p", "x"] if name == "claude" else ["run", "x"]
+    flags = ["--call", "Bash=800ms", "--idle", "800ms", "--action", "call=stop", "--poll", "100ms"]
+    with live(
+        *flags, "--idle-action", "notify", program=[agent.program, *words], env=env, cwd=agent.work
+    ) as run:
+        run.wait_for(SETTLED)
+        run.wait_for_guardian()
+        shutil.rmtree(folder)
+        gone.touch()
+        if name == "opencode":
+            helpers.wait_until(lambda: "it goes on" in run.err)
+            run.send(15)
+        done = run.finish()
+    assert "Traceback" not in done.err
+    assert "defect" not in done.err
+    assert done.report["survivors"] == []
+    assert done.report["agent"]["preset"] == name
+    assert done.reason == ("call" if name == "claude" else "interrupted"), done.err
+    if name == "claude":
+        assert done.report["resume"].endswith(f"claude --resume {agent.session}")

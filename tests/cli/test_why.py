@@ -180,6 +180,88 @@ def test_a_live_run_that_cannot_be_looked_into(state: Path, capsys: Capture) -> 
     assert "on elsewhere" in verb(capsys, "why", "there").out
 
 
+SILENCES = [
+    {"ms": 900_000, "state": "paused", "tool": ""},
+    {"ms": 240_000, "state": "call", "tool": "Bash"},
+    {"ms": 60_000, "state": "asked", "tool": ""},
+    {"ms": 999, "state": "working", "tool": ""},
+]
+
+
+@pytest.mark.capability("NEW-17")
+def test_an_agent_that_is_over_is_explained(state: Path, capsys: Capture) -> None:
+    """Of an agent: its conversation, what its calls came to, its limit, its error, its longest silences, how to go on."""
+    limit = {"cls": "usage", "until": "2999-01-02T03:04:05Z", "text": "You've hit your\nlimit"}
+    counts = {"started": 4, "ok": 2, "failed": 1, "open": 1, "retries": 3, "limits": 1, "records": 40}
+    stood = folders.standing(limit=limit, last_error="overloaded", longest=SILENCES, counts=counts)
+    run = folders.ended(state, agent=stood, resume="claude --resume s-1")
+    lines = verb(capsys, "why").out.splitlines()
+    for expected in (
+        "  agent     claude, conversation s-1",
+        "            4 calls, 2 ok, 1 failed, 1 open, 3 requests tried again, 1 limits met",
+        "  in a call Bash for 3m",
+        "            You've hit your?limit",
+        "  error     overloaded",
+        "  silences  15m paused",
+        "            4m in a call of Bash",
+        "            1m asking a human",
+        "  go on     claude --resume s-1",
+        f"            longwatch logs {run} shows what it did, with --raw what it printed",
+    ):
+        assert expected in lines, expected
+    assert not any("999ms" in line for line in lines)
+    assert any(line.startswith("  limit     a usage limit until 2999-01-0") for line in lines)
+    told = json.loads(verb(capsys, "why", "--json").out)
+    assert told["report"]["agent"] == stood
+
+
+@pytest.mark.fault("C1")
+@pytest.mark.capability("NEW-17")
+def test_a_live_agent_says_what_it_waits_for(state: Path, capsys: Capture) -> None:
+    """While it runs: the open calls with their ages and whose they are, and the question that nobody has answered."""
+    run = folders.make(state)
+    calls = [
+        {"call": f"c{n}", "tool": "Bash", "since_ms": 60_000 * n, "sub": "h" * (n == 4)}
+        for n in (5, 4, 3, 2, 1)
+    ]
+    folders.observe(
+        run, ago=60_000, calls=calls, questions=[{"question": "permission c5", "since_ms": 120_000}]
+    )
+    lines = verb(capsys, "why").out.splitlines()
+    assert "  in a call Bash for 6m" in lines
+    assert "            Bash for 5m, of its helper h" in lines
+    assert "            and 2 more" in lines
+    assert "  asks      a human must answer; it has waited for 3m" in lines
+    assert json.loads(verb(capsys, "why", "--json").out)["agent"]["calls"] == calls
+
+
+def test_an_agent_of_which_little_is_known(state: Path, capsys: Capture) -> None:
+    """A transcript that was not found is said with the reason; what is missing or odd is left out."""
+    folders.ended(state, agent={"dialect": "pi", "pending": "its folder is not there"})
+    lines = verb(capsys, "why").out.splitlines()
+    assert "  agent     pi" in lines
+    assert "            nothing of it was read: its folder is not there" in lines
+    odd = {
+        "counts": 5,
+        "calls": [7, {}],
+        "questions": [{}],
+        "limit": {"cls": "new"},
+        "longest": [{}, {"ms": 5_000, "state": "new"}],
+    }
+    folders.ended(state, "odd", agent=odd)
+    out = verb(capsys, "why", "odd").out
+    for part in (
+        "  agent     agent\n",
+        "a tool for ?",
+        "waited for ?",
+        "a limit; nobody says until when",
+        "silences  5s\n",
+    ):
+        assert part in out
+    folders.ended(state, "none", agent=None)
+    assert "agent" not in verb(capsys, "why", "none").out
+
+
 @pytest.mark.slow
 @pytest.mark.capability("NEW-17")
 def test_a_real_run_is_explained(state: Path) -> None:

@@ -76,8 +76,8 @@ answer, unasked           .    .     .     .    .       .       .    .   .      
 quiet                     H    H     .     H    .       .       .    .   .      .
 quiet ends                R    .     .     .    .       .       .    .   .      .
 turn ends                 H    H     H     .    .       .       .    .   .      H
-turn begins               R    R     R     .    .       .       .    .   .      R
-turn begins, none ended   .    .     .     .    .       .       .    .   .      .
+turn begins               R    R     R     .    .       .       .    .   G      R
+turn begins, none ended   .    .     .     .    .       .       .    .   G      .
 result                    .    .     .     .    .       .       .    .   R      .
 effect                    .    .     .     .    .       .       .    .   .      R
 source lost               H    H     .     .    .       .       .    .   .      .
@@ -160,6 +160,7 @@ def test_every_reason_of_a_limit_is_in_the_closed_set() -> None:
     assert REASON_OF == {
         "idle": "idle", "first": "first", "stall": "stalled", "call": "call", "ceiling": "ceiling",
         "timeout": "timeout", "ask": "asked", "linger": "lingered", "effect": "effect",
+        "loop": "looping",
     }  # fmt: skip
     assert set(REASON_OF.values()) <= set(TABLE)
 

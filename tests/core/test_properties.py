@@ -86,7 +86,7 @@ def specs(draw: st.DrawFn, names: Iterable[str] = NAMES, actions: Iterable[str] 
     """Return some limits with windows of up to a minute, and any of the switches."""
     limit = st.builds(
         LimitSpec, st.integers(0, 60 * SECOND), st.sampled_from(tuple(actions)),
-        st.sampled_from(({}, {"Bash": 5 * SECOND}, {"Bash": 0})), st.booleans(),
+        st.sampled_from(({}, {"Bash": 5 * SECOND}, {"Bash": 0})), st.booleans(), st.sampled_from(tuple(actions)),
     )  # fmt: skip
     limits = draw(st.dictionaries(st.sampled_from(tuple(names)), limit, min_size=1))
     # What keeps limits from acting at all is the exception.

@@ -48,8 +48,8 @@ def test_records_are_equal_by_class_and_fields() -> None:
 
 def test_records_show_their_fields() -> None:
     """The text of a record is its class and its fields, and the plain form keeps their order."""
-    assert repr(CallEnded("1", ok=False)) == "CallEnded(call='1', ok=False)"
-    assert list(CallBegan("1", "Bash").as_dict().items()) == [("call", "1"), ("tool", "Bash")]
+    assert repr(CallEnded("1", ok=False)) == "CallEnded(call='1', mark='', ok=False)"
+    assert list(CallBegan("1", "Bash").as_dict().items()) == [("call", "1"), ("mark", ""), ("tool", "Bash")]
 
 
 def test_the_vocabulary_is_closed() -> None:

@@ -54,7 +54,7 @@ def test_what_cannot_be_killed_is_given_up_and_told() -> None:
         alerts: list[Any] = []
         effects.notify = alerts.append
         spec = Spec({"idle": LimitSpec(200, STOP)}, ("stdout", "stderr"), grace=200)
-        driver = Driver(Watch(spec, program.child.started), effects, program.reactor)
+        driver = Driver(Watch(spec, program.child.started), effects)
         effects.begin()
         began = time.monotonic()
         block(driver)

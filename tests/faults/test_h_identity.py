@@ -73,7 +73,7 @@ def test_a_pid_that_changed_hands_in_the_grace_is_not_killed(
     # The window of idle begins when the program is ready to ignore TERM.
     limits = {"idle": LimitSpec(300, STOP), "first": LimitSpec(20_000, STOP)}
     spec = Spec(limits, ("stdout", "stderr"), grace=300)
-    driver = Driver(Watch(spec, process.child.started), effects, process.reactor)
+    driver = Driver(Watch(spec, process.child.started), effects)
     effects.begin()
     block(driver)
     monkeypatch.undo()

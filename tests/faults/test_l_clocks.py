@@ -80,7 +80,7 @@ def drive(program: list[str], tell: Any) -> tuple[Driver, int]:
     effects = ProcessEffects(process, Tree(leader, "l1", subreaper=False), now)
     effects.on_look.append(tell)
     spec = Spec({"idle": LimitSpec(WINDOW, STOP)}, ("stdout", "stderr"), grace=500)
-    driver = Driver(Watch(spec, process.child.started), effects, process.reactor)
+    driver = Driver(Watch(spec, process.child.started), effects)
     effects.begin()
     block(driver)
     effects.end()

@@ -14,9 +14,10 @@ from longwatch.posix.process import start
 from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import Launch
 from longwatch.posix.tree import Tree
-from longwatch.runtime import effects as module
+from longwatch.runtime import hook as module
 from longwatch.runtime.driver import Driver
 from longwatch.runtime.effects import ProcessEffects
+from longwatch.runtime.hook import Hook
 from longwatch.runtime.hosts import block
 from longwatch.testing import children
 from supervised import live, shell, supervise
@@ -116,9 +117,10 @@ def test_a_hook_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     leader = process.child.identity
     assert leader is not None
     tree = Tree(leader, "t2", subreaper=False)
-    effects = ProcessEffects(process, tree, now, hook="sleep 60 & sleep 60")
+    effects = ProcessEffects(process, tree, now)
+    effects.hook = Hook(effects, process.reactor, "sleep 60 & sleep 60")
     spec = Spec({"idle": LimitSpec(200, STOP)}, ("stdout", "stderr"), grace=500)
-    driver = Driver(Watch(spec, process.child.started), effects, process.reactor)
+    driver = Driver(Watch(spec, process.child.started), effects)
     effects.begin()
     began = time.monotonic()
     block(driver)

@@ -48,6 +48,7 @@ def prepare(options: argparse.Namespace, home: Path, url: str) -> Command:
     values = {
         "url": url,
         "folder": str(folder),
+        "format": "" if options.plain else agent["format"],
         "approve": "" if options.scenario == "permission" else agent["approve"],
         "resume": resume.replace("$id", options.resume or ""),
     }
@@ -142,6 +143,7 @@ def main() -> None:
     sub.add_argument("--agents", type=Path, default=installed, help="installed INTO it")
     sub.add_argument("--home", type=Path, help="the agent's HOME; INTO/home if absent")
     sub.add_argument("--resume", nargs="?", const="", metavar="ID", help="or the last")
+    sub.add_argument("--plain", action="store_true", help="let it print plain text, no records")
     sub.add_argument("--limit", type=float, default=300, help="seconds, then killed")
     options = parser.parse_args(sys.argv[1:cut])
     for number in (signal.SIGTERM, signal.SIGINT):

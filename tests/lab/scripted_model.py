@@ -25,6 +25,7 @@ from typing import Any, TextIO
 # comes after the last step is answered with "say Done." The steps:
 #   say TEXT          a text alone, which ends the turn
 #   run COMMAND       a shell call, several in parallel when joined by " & "
+#   mcp COMMAND       a call of an MCP server's tool run_command, with a shell's argv
 #   delegate PROMPT   a call of a sub-agent, whose requests take the steps after it
 #   error STATUS [S]  an HTTP error, with a retry-after of S seconds
 #   limit S           a usage limit, which ends S seconds after it was first met
@@ -46,6 +47,7 @@ stall-with-pings        run echo one | pings | run echo two
 disconnect-mid-stream   run echo one | cut | run echo two
 subagent                delegate count files | run echo inside | say Counted.
 permission              run touch new_file
+mcp-hang:600            mcp echo begun; sleep N
 ratelimit:1             run echo one | 999 times error 429 N
 ratelimit2:1            run echo one | 2 times error 429 N | run echo two
 usage:7200              run echo one | limit N | run echo two
@@ -85,14 +87,24 @@ def offered_tools(query: Json) -> dict[str, Json]:
     """Return the tools in a request, each with the schema of its arguments."""
     found: dict[str, Json] = {}
     for entry in query.get("tools") or []:
-        for tool in entry.get("functionDeclarations") or [entry.get("function", entry)]:
+        # A namespace holds the tools of one MCP server.
+        space = f"{entry['name']}/" if entry.get("type") == "namespace" else ""
+        inner = entry.get("functionDeclarations") or (
+            entry["tools"] if space else [entry.get("function", entry)]
+        )
+        for tool in inner:
             keys = ("input_schema", "parametersJsonSchema", "parameters")
-            found[tool.get("name")] = next((tool[k] for k in keys if tool.get(k)), {})
+            found[f"{space}{tool.get('name')}"] = next((tool[k] for k in keys if tool.get(k)), {})
     return found
 
 
 def make_calls(verb: str, rest: str, tools: dict[str, Json]) -> Calls:
     """Call the shell or sub-agent tool with the arguments that it requires."""
+    if verb == "mcp":
+        # Each agent puts its own prefix before the tool's name.
+        found = next((name for name in tools if name.endswith("run_command")), None)
+        argv = {"argv": ["sh", "-c", rest]}
+        return [(f"call_{time.time_ns()}", found, argv)] if found else []
     wanted = AGENT_TOOLS + SHELL_TOOLS if verb == "delegate" else SHELL_TOOLS
     name = next((name for name in wanted if name in tools), "")
     schema, calls = tools.get(name, {}), []
@@ -144,7 +156,9 @@ def responses(model: str, words: list[str], calls: Calls) -> Iterator[Json]:
     items: list[Json] = [{"type": "message", "role": "assistant", "content": [text]}]
     for key, name, values in calls:
         call = {"type": "function_call", "id": f"fc_{key}", "call_id": key}
-        items.append(call | {"name": name, "arguments": json.dumps(values)})
+        space, _, bare = name.rpartition("/")
+        call |= {"namespace": space} if space else {}
+        items.append(call | {"name": bare, "arguments": json.dumps(values)})
     for item in items:
         yield {"type": "response.output_item.added", "item": item}
         for word in words if item is items[0] else []:
@@ -230,7 +244,10 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"] or 0)) or "{}")
         tools = offered_tools(body)
         api = next((part for part in APIS if part in self.path), "")
-        verb, _, rest = self.server.take(self.path, bool(api and tools)).partition(" ")
+        counts = bool(api and tools)
+        verb, _, rest = self.server.take(self.path, counts).partition(" ")
+        if counts:
+            self.server.asked.append(body)
         if not api:
             self.send_error(404)
         elif verb == "limit":
@@ -298,6 +315,8 @@ class ScriptedModel(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.steps = load(scenario)
         self.reset_at = 0.0
+        #: The requests that took a step.
+        self.asked: list[Json] = []
         self._log = log
         self._lock = threading.Lock()
 

@@ -23,7 +23,8 @@ class FakeEffects:
         self.clock = clock
         self.sources = {name: [0, 0, 0] for name in sources}
         self.news = []
-        self.blocked = None
+        self.stuck = None
+        self.asked = clock()
         self.performed = []
         self.looks = []
         self.prepare = lambda: self.tell(o.Prepared())
@@ -35,8 +36,12 @@ class FakeEffects:
         news, self.news = self.news, []
         return news
 
-    def blocked_since(self):
-        return self.blocked
+    def blocked(self, now):
+        asked, self.asked = self.asked, now
+        return 0 if self.stuck is None else now - max(self.stuck, asked)
+
+    def poll(self, timeout_ms):
+        self.reactor.poll(timeout_ms)
 
     def looked(self, watch, now):
         self.looks.append(now)
@@ -67,11 +72,11 @@ class Rig:
         spec = Spec({name: LimitSpec(window) for name, window in limits.items()}, held=sources or ("stdout",))
         self.watch = Watch(spec, START)
         self.effects = FakeEffects(self.clock, *(sources or ("stdout",)))
-        self.reactor = Reactor()
+        self.reactor = self.effects.reactor = Reactor()
         self.heard = []
         observe = self.watch.observe
         self.watch.observe = lambda seen, at: self.heard.append((at, seen)) or observe(seen, at)
-        self.driver = Driver(self.watch, self.effects, self.reactor, self.clock)
+        self.driver = Driver(self.watch, self.effects, self.clock)
 
     def until(self, instant):
         """Be a good host: step at each deadline up to an instant, and at that."""
@@ -276,10 +281,10 @@ class TestLapse:
         """While nobody takes what we pass on, the program is blocked by us."""
         run = rig(idle=2_000)
         run.until(START + 1_000)
-        run.effects.blocked = START + 1_000
+        run.effects.stuck = START + 1_000
         run.until(START + 9_000)
         assert run.fired() == []
-        run.effects.blocked = None
+        run.effects.stuck = None
         run.until(START + 12_000)
         assert run.fired() == [("idle", 10_000)]
 
@@ -287,10 +292,10 @@ class TestLapse:
         """A machine that slept while our reader was stuck shifts the clock once."""
         run = rig(idle=8_000)
         run.until(START + 2_000)
-        run.effects.blocked = START + 2_000
+        run.effects.stuck = START + 2_000
         run.clock.advance(100_000)
         run.driver.step()
-        run.effects.blocked = None
+        run.effects.stuck = None
         total = sum(fact.span for fact in run.effects.facts(Lapse))
         assert 100_000 <= total <= 100_000 + 1_000
         run.until(START + 102_000 + 6_000 + 1_000)

@@ -27,7 +27,7 @@ class FakeDriver:
 
     def __init__(self, last=3, span=20):
         self.watch = FakeWatch()
-        self.reactor = Reactor()
+        self.effects = self.reactor = Reactor()
         self.steps = 0
         self.last = last
         self.span = span

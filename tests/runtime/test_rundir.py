@@ -135,6 +135,39 @@ def test_a_report_is_whole_or_absent(state: Path, monkeypatch: pytest.MonkeyPatc
     run.close()
 
 
+@pytest.mark.capability("NEW-11")
+def test_a_folder_goes_on_with_the_next_incarnation(state: Path) -> None:
+    """The next incarnation has clocks of its own; the report of the one before stays, beside the one of the run."""
+    run = folders.make(state)
+    folders.make(state).close()
+    told = json.loads(read(run, "meta.json"))
+    assert run.write_report({"attempt": 1, "exit_code": 1}, over=False)
+    assert not (Path(run.path) / "report.json").exists()
+    run.renew({**told, "attempt": 2}, 7_000)
+    read_back = Clocks.open(str(Path(run.path) / "clocks"))
+    assert read_back is not None
+    assert list(read_back.header)[1:] == [7_000, 0, 0, 0, RUNNING]
+    assert [list(read_back.source(index)) for index in range(2)] == [[0, 0, 0, 0]] * 2
+    assert json.loads(read(run, "meta.json"))["attempt"] == 2
+    assert run.write_report({"attempt": 2})
+    names = {entry.name for entry in Path(run.path).iterdir()}
+    assert {"report-1.json", "report.json"} <= names
+    assert not {name for name in names if name.startswith(".")}
+    run.close()
+    assert gc(str(state), moment=time.time() + 31 * DAY) == 1
+    assert not Path(run.path).exists()
+
+
+def test_a_meta_that_cannot_be_written(state: Path) -> None:
+    """A disk that takes no more is noted; the run goes on."""
+    run = folders.make(state)
+    (Path(run.path) / ".meta.new").mkdir()
+    assert not run.write_meta({})
+    assert run.failed is not None
+    assert "meta.json" in run.failed
+    run.close()
+
+
 def test_a_disk_that_takes_half_a_line(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event that went out only in part is a failure that is remembered once."""
     run = folders.make(state)

@@ -19,28 +19,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
 
+    from longwatch.posix.child import End
+    from longwatch.runtime.keeping import Keeping
 
-def finish(front: Front, report: "Mapping[str, object]", *, result_ok: bool | None = None) -> "NoReturn":
-    """Write what is kept of the run, and end with its status."""
+
+def finish(
+    front: Front, report: "Mapping[str, object]", *, result_ok: bool | None = None, ended: "End | None" = None
+) -> "NoReturn":
+    """Write what is kept of the run, and end with its status; `ended` is said for a program that has ended before."""
     if front.terminal is not None:
         front.terminal.close()
-    _write_report(front, report)
+    write_report(front, report)
     remember(front, summary(report))
-    code, signal = front.process.ended or (None, None)
+    code, signal = ended or front.process.ended or (None, None)
     leave_as(front, str(report["termination_reason"]), code, signal, result_ok=result_ok)
 
 
-def not_started(front: Front, error: SpawnError) -> "NoReturn":
-    """End a run whose program could not be started; that too is a result."""
+def not_started(front: Front, error: SpawnError, keeping: "Keeping | None" = None) -> "NoReturn":
+    """End a run whose program could not be started (`keeping`: any more); that too is a result."""
     error = explain(error, Launch(front.argv))
     say(str(error))
     at = now()
     report = build(
-        run=front.run_id, name=front.name, attempt=1, started_at=rfc3339(wall_of(at)), started=at,
+        run=front.run_id, name=front.name, attempt=front.attempt, started_at=rfc3339(wall_of(at)), started=at,
         facts=[RunStarted(at), RunEnded(at, "spawn_failed", error.status)], progress={}, last_progress=None,
         streams={}, merged=front.output != PIPES, notes=[str(error)],
     )  # fmt: skip
-    _write_report(front, report)
+    if keeping is not None:
+        keeping.end(report)
+    write_report(front, report)
     remember(front, summary(report))
     chosen = front.values.exit_code or {}
     leave(chosen.get("spawn_failed", error.status))
@@ -77,7 +84,7 @@ def open_report(path: str) -> int:
     return descriptor
 
 
-def _write_report(front: Front, report: "Mapping[str, object]") -> None:
+def write_report(front: Front, report: "Mapping[str, object]") -> None:
     """Write the report over what was there; a disk that is full now is told, and spoils nothing else."""
     if front.report_fd is None:
         return
@@ -93,5 +100,6 @@ def _write_report(front: Front, report: "Mapping[str, object]") -> None:
 def _truncate(descriptor: int) -> None:
     try:
         os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
     except OSError:
         pass  # a pipe or a terminal has no length

@@ -23,6 +23,10 @@ def prepare(front: Front) -> None:
         _judge(values.not_progress)
     if values.nudge is not None and output_for(values) != PTY:
         _no_nudge(values)
+    if values.preset is not None or "transcript" in values.progress or values.resume_on_limit:
+        from longwatch.cli.named import prepare_named  # noqa: PLC0415
+
+        prepare_named(front)
     front.files = file_sources(values)
     if "screen" in values.progress:
         front.screen = _screen(values)

@@ -1,4 +1,4 @@
-"""The help text of `run` and `timeout`, plain, from the option table."""
+"""The help text of `run`, `timeout` and `tool`, plain, from the option table."""
 
 import textwrap
 
@@ -19,6 +19,7 @@ _HEADINGS = {
 _USAGES = {
     "run": "longwatch run [OPTIONS] [--] COMMAND [ARG]...",
     "timeout": "longwatch timeout [OPTIONS] DURATION COMMAND [ARG]...",
+    "tool": "longwatch tool [OPTIONS] [--] COMMAND [ARG]...",
 }
 _INTRODUCTIONS = {
     "run": "Run a command; stop it, with everything it started, when it makes no progress. Options end at the "
@@ -26,6 +27,9 @@ _INTRODUCTIONS = {
     "and told. A limit that you name stops.",
     "timeout": "Run a command and send it a signal when it still runs after DURATION: a number, with s (seconds, "
     "also without a letter), m, h or d behind it; 0 disables. As GNU timeout, but the whole tree ends.",
+    "tool": "Run a command for a model and print one line of JSON on stdout: how it ended, and what it said. "
+    "Everything it started is gone then. It reads our stdin, unless that is a terminal. On a terminal, stderr shows a "
+    "copy of its output.",
 }
 _ENDINGS = {
     "run": "Each option has a variable, LONGWATCH_IDLE for --idle; a flag wins. Exit status: the command's own; "
@@ -33,17 +37,22 @@ _ENDINGS = {
     "it is not found, 128+N when it died of signal N.",
     "timeout": "Exit status: the command's own; 124 when the time was over, 125 when longwatch failed, 126 when "
     "the command cannot be executed, 127 when it is not found, 137 when it had to be killed.",
+    "tool": "Each option has a variable, LONGWATCH_TOOL_TIMEOUT for --timeout; a flag wins. Exit status: 0 when the "
+    "result was printed, whatever became of the command; 1 when it could not be; 2 for wrong options or variables. A "
+    "signal to longwatch stops the command; the result is printed, and then longwatch ends by that signal.",
 }
 
 
 def help_text(verb: str) -> str:
-    """Return the help of `run` or `timeout`, ending with a line break."""
+    """Return the help of `run`, `timeout` or `tool`, ending with a line break."""
     parts = [f"Usage: {_USAGES[verb]}", _wrapped(_INTRODUCTIONS[verb])]
     options = options_for(verb)
     for group in GROUPS:
         rows = [_row(option) for option in options if option.group == group]
         if rows:
-            parts.append("\n".join([_HEADINGS[group] if verb == "run" else f"{group.capitalize()}:", *rows]))
+            parts.append(
+                "\n".join([_HEADINGS[group] if verb != "timeout" else f"{group.capitalize()}:", *rows])
+            )
     return "\n\n".join([*parts, _wrapped(_ENDINGS[verb])]) + "\n"
 
 

@@ -1,4 +1,7 @@
-"""`longwatch logs`: what a run printed: its `--log` file, else the head and tail that its report keeps."""
+"""`longwatch logs`: what a run printed: its `--log` file, else the head and tail that its report keeps.
+
+Of an observed agent it is what the agent did, an event a line: its output is a screen, or records that nobody reads.
+"""
 
 import os
 import re
@@ -9,10 +12,13 @@ from typing import Any
 
 import click
 
+from longwatch.cli.agent_events import has_events, parsed, path_of, stored
+from longwatch.cli.agent_words import event_line
 from longwatch.cli.render import emit, fail, note, refuse
 from longwatch.paths import state
 from longwatch.posix.capture import text
 from longwatch.posix.supervisor import supervisor_of
+from longwatch.store.ledger import Ledger
 from longwatch.store.queries import (
     Folder,
     Found,
@@ -21,6 +27,7 @@ from longwatch.store.queries import (
     find,
     history,
     last_run,
+    live_runs,
     past,
 )
 
@@ -38,13 +45,19 @@ _LONGEST_SEQUENCE = 4096
 
 @click.command("logs")
 @click.argument("run", required=False, metavar="[NAME|RUN]")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run is over (needs the run's --log).")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Go on until the run is over (output needs the run's --log)."
+)
 @click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last lines; 10 with -f, else all.")
-@click.option("--raw", is_flag=True, help="The bytes as they came, control sequences too.")
+@click.option("--raw", is_flag=True, help="The bytes as they came, control sequences too; also of an agent.")
 @click.option("--json", "as_json", is_flag=True, help="JSON.")
 def command(run: str | None, follow: bool, lines: int | None, raw: bool, as_json: bool) -> None:
-    """Show a run's output. Without a name: that of the run that ended last."""
+    """Show a run's output, or its agent's events. Without a name: those of the run that ended last."""
     found = _find(run)
+    if not raw and found.folder is not None and has_events(found.folder):
+        newest = _FOLLOWED_LINES if follow and lines is None else lines
+        _show_events(found.folder, newest, follow=follow, as_json=as_json)
+        return
     log = found.folder.log if found.folder else None
     if follow:
         if found.folder is None or log is None:
@@ -61,19 +74,45 @@ def command(run: str | None, follow: bool, lines: int | None, raw: bool, as_json
         _print(chunks, raw)
 
 
+def _show_events(folder: Folder, lines: int | None, *, follow: bool, as_json: bool) -> None:
+    if not follow:
+        events = stored(folder, lines)
+        if as_json:
+            emit({"run": folder.run, "events": events})
+        else:
+            click.echo("".join(event_line(event) + "\n" for event in events), nl=False)
+        return
+    while not os.path.exists(path_of(folder)):
+        if not _lives_on(folder):
+            return
+    for event in parsed(_follow(folder, path_of(folder), lines)):
+        if as_json:
+            emit({"run": folder.run, "event": event})
+        else:
+            click.echo(event_line(event))
+
+
 def _find(run: str | None) -> Found:
     folder = state()
     with history(folder) as ledger:
         try:
-            last = None if run else last_run(ledger)
-            if run is None and last is None:
-                fail("no run is on record yet")
-            found = past(folder, ledger, str(last["run"])) if last else find(folder, ledger, str(run))
+            found = find(folder, ledger, run) if run else _newest(folder, ledger)
         except (NoSuchRunError, ManyRunsError) as error:
             refuse(error)
         for said in ledger.notes:
             note(said)
     return found
+
+
+def _newest(folder: str, ledger: Ledger) -> Found:
+    """Return the run that ended last, or the one that runs where none has ended yet."""
+    last = last_run(ledger)
+    if last is not None:
+        return past(folder, ledger, str(last["run"]))
+    live = live_runs(folder)
+    if not live:
+        fail("no run is on record yet")
+    return Found(live[0].run, live[0], None)
 
 
 def _captured(found: Found, log: str | None, lines: int | None) -> list[bytes]:
@@ -142,7 +181,7 @@ def _begin_of_last(descriptor: int, lines: int | None) -> int:
     return begin + _begin_in(data, lines)
 
 
-def _follow(folder: Folder, path: str, lines: int) -> Iterator[bytes]:
+def _follow(folder: Folder, path: str, lines: int | None) -> Iterator[bytes]:
     """Yield a log as it grows, also past its rotation, until the run is over."""
     try:
         log = open(path, "rb")  # noqa: SIM115 - replaced at each rotation
@@ -205,6 +244,12 @@ def _print(chunks: Iterator[bytes], raw: bool) -> None:
     out.write(cleaner.flush())
 
 
+def _is_whole(sequence: bytes) -> bool:
+    """Whether it has its end, that of its line, or none that is worth waiting for."""
+    ended = b"\n" in sequence or b"\r" in sequence or len(sequence) > _LONGEST_SEQUENCE
+    return ended or _SEQUENCE.match(sequence) is not None
+
+
 class Cleaner:
     """Takes control sequences out of a stream: what a program draws must not draw on the reader's terminal.
 
@@ -227,12 +272,15 @@ class Cleaner:
         return self._clean(rest)
 
     def _complete(self, data: bytes) -> int:
-        if data.endswith(b"\r"):
-            return len(data) - 1
-        at = data.rfind(b"\x1b")
-        rest = data[at:] if at >= 0 else b"\n"
-        if b"\n" in rest or len(rest) > _LONGEST_SEQUENCE or _SEQUENCE.match(rest):
-            return len(data)
+        """Return up to where the bytes mean the same whatever comes next."""
+        # A carriage return at the end may be the first half of a line break.
+        end = len(data) - data.endswith(b"\r")
+        at = data.rfind(b"\x1b", 0, end)
+        if at < 0 or _is_whole(data[at:end]):
+            return end
+        # A string before it may end only where this one begins: they belong together.
+        while (before := data.rfind(b"\x1b", 0, at)) >= 0 and not _is_whole(data[before:at]):
+            at = before
         return at
 
     def _clean(self, data: bytes) -> bytes:

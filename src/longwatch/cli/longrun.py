@@ -10,14 +10,15 @@ from longwatch.cli.ended import finish
 from longwatch.cli.extras import file_sources
 from longwatch.cli.main import Front, say
 from longwatch.cli.signals import Signals
-from longwatch.cli.specs import limits_for_people, spec_of
+from longwatch.cli.specs import NAMES, NOBODY, limits_for_people, setter_of, spec_of
 from longwatch.cli.unwatched import go_on_unwatched
-from longwatch.cli.voice import Voice
+from longwatch.cli.voice import LOOP, Voice
 from longwatch.core.facts import Fact, StopBegan
 from longwatch.core.observations import StopRequested
+from longwatch.core.sight import TRANSCRIPT
 from longwatch.core.watch import Watch
 from longwatch.errors import StoreError
-from longwatch.options import recorded
+from longwatch.options import recorded, whole_id
 from longwatch.paths import rfc3339, state
 from longwatch.posix import gears, now, wall_of
 from longwatch.posix.echo import Echo
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Any, NoReturn
 
+    from longwatch.cli.agents import Observed
+    from longwatch.observe.agent import Agent
     from longwatch.runtime.effects import Sampler
     from longwatch.runtime.guardian import Guardian
 else:
@@ -50,39 +53,46 @@ _OF_SILENCE = ("idle", "first")
 
 
 def supervise(front: Front) -> "NoReturn":
-    """Watch to the end, and end as the run did."""
+    """Watch to the end, and end as the run did: as its last incarnation, where a limit has others follow."""
     gears.offer()
     try:
-        run = LongRun(front)
-        loop(run.driver)
-        run.end()
+        while True:
+            run = LongRun(front)
+            loop(run.driver)
+            run.end()
     except Exception as error:  # noqa: BLE001 - a watchdog that is broken itself must not cost the work
         go_on_unwatched(front, error)
 
 
 class LongRun:
-    """One supervised foreground run."""
+    """One supervised incarnation of a foreground run."""
 
     def __init__(self, front: Front) -> None:
         self.front = front
         values, process = front.values, front.process
-        spec = spec_of(values, merged=process.merged)
         leader = process.child.identity
         assert leader is not None
-        self.tree = Tree(leader, front.run_id, subreaper=front.subreaper, ignore=set(front.strangers))
-        self.effects = ProcessEffects(
-            process, self.tree, now, samplers=self._samplers(), hook=values.before_stop,
-            hook_environment=self._hook_environment, argv=front.argv,
-        )  # fmt: skip
+        self.tree = Tree(
+            leader, whole_id(os.environ, front.run_id), subreaper=front.subreaper, ignore=set(front.strangers)
+        )
+        self.observed = self._observe()
+        self.known = NOBODY if self.observed is None else self.observed.known
+        spec = spec_of(values, merged=process.merged, known=self.known)
+        if front.again is not None:
+            spec = front.again.carried(spec)
+        self.effects = ProcessEffects(process, self.tree, now, samplers=self._samplers(), argv=front.argv)
         self.watch = Watch(spec, process.child.started)
-        self.driver = Driver(self.watch, self.effects, front.reactor)
+        self.driver = Driver(self.watch, self.effects)
         self.voice = Voice(
             front.name, front.run_id, self.effects.story, self.watch,
-            setters={name: values.source(name) for name in spec.limits},
+            setters={name: setter_of(values, name, self.known) for name in (*spec.limits, LOOP)},
             hidden=front.terminal is not None, verbose=values.verbose,
         )  # fmt: skip
+        self.agent: Agent | None = None if self.observed is None else self.observed.agent
         self.guardian: Guardian | None = None
         self.keeping: Keeping | None = None
+        self._ask_others()
+        self._see_to_limits()
         self._connect()
         self._set_timers()
         self.effects.begin()
@@ -98,13 +108,59 @@ class LongRun:
 
     # -- composition
 
+    def _observe(self) -> "Observed | None":
+        """Return what is known of the program. For one of another name that costs a look at its name."""
+        front = self.front
+        if front.preset is None and front.values.preset is None and os.path.basename(front.argv[0]) in NAMES:
+            from longwatch.presets import recognised  # noqa: PLC0415
+
+            front.preset = recognised(front.argv)
+        if front.preset is None:
+            return None
+        from longwatch.cli.agents import observe  # noqa: PLC0415
+
+        return observe(front, self.tree, self._note)
+
+    def _note(self, text: str) -> None:
+        self.effects.story.note(text)
+
     def _samplers(self) -> "list[Sampler]":
         """Return what has to be looked at. A file that the program wrote first thing is seen only if `prepare` looked."""
         front = self.front
         files = file_sources(front.values) if front.files is None else front.files
         return [*files, *([] if front.screen is None else [front.screen])]
 
+    def _ask_others(self) -> None:
+        """Let the user's commands speak: before a stop, and of the effect. They are loaded where there are some."""
+        values, process, effects = self.front.values, self.front.process, self.effects
+        if values.before_stop is not None:
+            from longwatch.runtime.hook import Hook  # noqa: PLC0415
+
+            effects.hook = Hook(effects, process.reactor, values.before_stop, self._hook_environment)
+        if values.effect:
+            from longwatch.runtime.checks import CommandCheck, FolderCheck  # noqa: PLC0415
+
+            effects.check = (
+                FolderCheck(effects, self._work_folder(), values.effect)
+                if values.check is None
+                else CommandCheck(effects, process.reactor, values.check, values.effect)
+            )
+
+    def _work_folder(self) -> str:
+        """Return where the program works: our own folder, which it has inherited."""
+        return os.curdir
+
+    def _see_to_limits(self) -> None:
+        """A provider's limit may end an agent: load whoever knows how it goes on."""
+        if self.agent is not None and self.front.again is None:
+            from longwatch.cli.again import Again  # noqa: PLC0415
+
+            self.front.again = Again(self.front, self.agent.preset)
+
     def _connect(self) -> None:
+        if self.observed is not None:
+            self.observed.join(self.effects)
+            self.voice.blind = self._blind
         self.effects.sinks = [self._before_stop_notes, self.voice.heard]
         self.effects.notify = self.voice.notify
         for pump in self.front.process.pumps.values():
@@ -129,10 +185,11 @@ class LongRun:
             terminal.type(text)
 
     def _set_timers(self) -> None:
-        values, started = self.front.values, self.watch.started
+        front, values, started = self.front, self.front.values, self.watch.started
         self.driver.at(started + GUARDIAN_AFTER, self._start_guardian)
         windows = [limit.window for limit in self.watch.spec.limits.values()]
-        self.driver.at(started + min(1_000, min(windows, default=2_000) // 2), self._keep)
+        soon = min(1_000, min(windows, default=2_000) // 2)
+        self.driver.at(started + (soon if front.folder is None else 0), self.keep)
         # What we write into the output of an outer run would be progress there.
         nested = "LONGWATCH_RUN_ID" in os.environ
         if values.still_running and not nested:
@@ -166,6 +223,16 @@ class LongRun:
         other = seen or elsewhere(self.front.argv)
         if other is not None:
             story.note(other)
+        if self.observed is not None:
+            for remark in filter(None, (*self.observed.remarks(), self._blind())):
+                story.note(remark)
+
+    def _blind(self) -> str:
+        """Return why the records of the program say nothing, where there should be some."""
+        if self.observed is None:
+            return ""
+        lost = self.watch.sight.records and self.watch.sight.is_lost(TRANSCRIPT)
+        return "its records cannot be read any more" if lost else self.observed.blind()
 
     # -- timers
 
@@ -175,20 +242,22 @@ class LongRun:
         except OSError as error:
             self.effects.story.note(f"no guardian: {(error.strerror or '').lower()}")
 
-    def _keep(self, at: int) -> None:
+    def keep(self, at: int) -> None:
         """From now on others can see the run; a folder that cannot be made is said once and done without."""
         front = self.front
         supervisor, child = identity(os.getpid()), front.process.child.identity
         assert supervisor is not None
         assert child is not None
         described = meta(
-            front.run_id, front.name, recorded(front.argv), supervisor, child, parent=os.environ.get("LONGWATCH_RUN_ID"),
-            cwd=_cwd(), started_ms=self.watch.started,
-            limits=limits_for_people(front.values, self.watch.spec),
-            sources=self.watch.sight.declared, log=os.path.abspath(front.values.log) if front.values.log else None,
+            front.run_id, front.name, recorded(front.argv), supervisor, child, attempt=front.attempt,
+            parent=os.environ.get("LONGWATCH_RUN_ID"), cwd=_cwd(), started_ms=self.watch.started,
+            limits=limits_for_people(front.values, self.watch.spec), sources=self.watch.sight.declared,
+            log=os.path.abspath(front.values.log) if front.values.log else None, preset=self.known.preset or None,
         )  # fmt: skip
         try:
-            self.keeping = Keeping(state(), described, self.watch, self.effects)
+            self.keeping = Keeping(state(), described, self.watch, self.effects, front.folder)
+            if self.observed is not None:
+                self.observed.keep(self.keeping)
         except StoreError as error:
             not_kept(front, error)
 
@@ -205,8 +274,11 @@ class LongRun:
 
     # -- the end
 
-    def end(self) -> "NoReturn":
-        """Give the terminal back, write what is kept, say what there is to say, leave."""
+    def end(self) -> None:
+        """Give the terminal back, write what is kept, say what there is to say, leave.
+
+        Returns only where the run goes on: another incarnation was started.
+        """
         front, story = self.front, self.effects.story
         if front.terminal is not None:
             front.terminal.close()
@@ -214,14 +286,23 @@ class LongRun:
         if self.guardian is not None:
             self.guardian.dismiss()
         self.effects.end()
+        told = {} if self.observed is None else self.observed.ended(now())
         report = story.report(
-            self.watch, front.process, run=front.run_id, name=front.name, attempt=1,
-            started_at=rfc3339(wall_of(self.watch.started)),
+            self.watch, front.process, run=front.run_id, name=front.name, attempt=front.attempt,
+            started_at=rfc3339(wall_of(self.watch.started)), **told,
         )  # fmt: skip
+        if front.again is None or self.agent is None or not front.again.goes_on(self, self.agent, report):
+            self._over(report)
+
+    def _over(self, report: "dict[str, Any]") -> "NoReturn":
+        """Nothing of the run is to come any more."""
+        front = self.front
         failed = None if self.keeping is None else self.keeping.end(report)
         self.voice.ended(report, recorded=self.keeping is not None and failed is None)
         if failed is not None:
             say(f"{front.name}: not all is kept of this run: {failed}")
+        if front.again is not None and self.agent is not None:
+            front.again.last_words(self.agent, report)
         finish(front, report, result_ok=self.watch.result_ok)
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from longwatch.cli.render import clean, emit, note, paint, since, table
+from longwatch.cli.agent_words import state_of
+from longwatch.cli.render import clean, emit, note, paint, since, table, when
 from longwatch.paths import rfc3339, state
 from longwatch.posix import now
-from longwatch.posix.clocks import LOOKED, STARTED
+from longwatch.posix.clocks import LOOKED, STARTED, Clocks
 from longwatch.store.queries import Folder, ending, folders
 from longwatch.units import ago, format_duration
 
@@ -51,15 +52,15 @@ def _show(found: list[Folder], as_json: bool) -> None:
 
 
 def describe(folder: Folder) -> dict[str, Any]:
-    """Return what is known of a run from its folder: both clocks, sources, holds, limits; spans in ms."""
-    meta = folder.meta
+    """Return what is known of a run from its folder: both clocks, sources, holds, limits, its agent; spans in ms."""
+    meta, agent = folder.meta, folder.agent()
     known: dict[str, Any] = {
         "run": folder.run,
         "name": folder.name,
         "attempt": meta.get("attempt", 1),
         "parent": meta.get("parent"),
         "live": folder.live,
-        "state": _state(folder),
+        "state": _state(folder, agent),
         "pid": meta.get("pid"),
         "child_pid": meta.get("child_pid"),
         "host": meta.get("host"),
@@ -67,6 +68,7 @@ def describe(folder: Folder) -> dict[str, Any]:
         "cwd": meta.get("cwd"),
         "started_at": meta.get("started_at"),
         "log": folder.log,
+        "agent": agent,
         **_clocks(folder),
     }
     if not folder.live:
@@ -117,7 +119,7 @@ def _remaining(folder: Folder, name: str, limit: dict[str, Any], moment: int) ->
     begun = clocks.header[STARTED]
     events = folder.events()
     if name in _TOTAL:
-        due = begun + int(window) + _granted(events, name)
+        due = begun - _number(limit, "spent_ms") + int(window) + _granted(events, name, begun)
     elif name in _SILENCE and not clocks.holds and not (name == "first" and folder.progressed()):
         moved = max(
             folder.progressed(), begun, *(_at(event) for event in events if _is(event, "hold_ended")), 0
@@ -129,9 +131,13 @@ def _remaining(folder: Folder, name: str, limit: dict[str, Any], moment: int) ->
     return max(0, due - moment)
 
 
-def _granted(events: list[dict[str, Any]], name: str) -> int:
-    """Return by how much pauses of the provider have moved a limit."""
-    grants = [_number(e, "total") for e in events if _is(e, "extension_granted") and e.get("limit") == name]
+def _granted(events: list[dict[str, Any]], name: str, since: int) -> int:
+    """Return by how much pauses of the provider have moved a limit of this incarnation."""
+    grants = [
+        _number(e, "total")
+        for e in events
+        if _is(e, "extension_granted") and e.get("limit") == name and _at(e) >= since
+    ]
     return grants[-1] if grants else 0
 
 
@@ -152,8 +158,8 @@ def _span(event: dict[str, Any]) -> int:
     return _number(event, "span")
 
 
-def _state(folder: Folder) -> str:
-    """Return what the run is about: what it is held by, or that nobody looks at it."""
+def _state(folder: Folder, agent: dict[str, Any] | None) -> str:
+    """Return what the run is about: what its agent does or what it is held by, or that nobody looks at it."""
     if not folder.live:
         summary = ending(folder)
         return f"{summary.get('outcome')} ({summary.get('termination_reason')})"
@@ -165,9 +171,24 @@ def _state(folder: Folder) -> str:
     unwatched = _back(now(), clocks.header[LOOKED])
     if unwatched is not None and unwatched > UNWATCHED_MS:
         return f"unwatched for {ago(unwatched)}"
-    if clocks.state == "running" and clocks.holds:
+    return _busy(folder, clocks, agent)
+
+
+def _busy(folder: Folder, clocks: Clocks, agent: dict[str, Any] | None) -> str:
+    if clocks.state != "running":
+        return _parked(folder) if clocks.state == "parked" else clocks.state
+    if agent and not agent.get("pending") and "quiet" not in clocks.holds:
+        return state_of(agent)
+    if clocks.holds:
         return "held: " + ", ".join("no source seen" if hold == "blind" else hold for hold in clocks.holds)
     return clocks.state
+
+
+def _parked(folder: Folder) -> str:
+    """Return until when nothing of the run runs."""
+    parked = folder.meta.get("parked")
+    until = parked.get("until") if isinstance(parked, dict) else None
+    return f"parked until {when(until, brief=True)}" if until else "parked"
 
 
 def _row(folder: Folder) -> list[str]:

@@ -1,8 +1,8 @@
 """The lean front: read the words, spawn, and only then load anything else.
 
 What is imported before the spawn is on every run's bill, so this module and all it needs load nothing that takes
-time; `attend` takes over while the child is on its way. `timeout` has a front of its own; every other verb is
-click's.
+time; `attend` takes over while the child is on its way. `timeout` and `tool` have fronts of their own; every other
+verb is click's.
 """
 
 import os
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import NoReturn
 
+    from longwatch.cli.again import Again
     from longwatch.observe.screen import Screen
     from longwatch.posix.child import Child
     from longwatch.posix.files import FileSource
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from longwatch.posix.reactor import Reactor
     from longwatch.posix.sink import Log
     from longwatch.posix.terminal import Terminal
+    from longwatch.preset_table import Preset
+    from longwatch.runtime.rundir import RunDir
 else:
     import _signal
 
@@ -54,11 +57,19 @@ def main(argv: list[str]) -> "NoReturn":
     verb = argv[1] if len(argv) > 1 else ""
     if verb == "run":
         run(argv[2:])
+    if argv[1:] == ["hook"]:
+        from longwatch.cli.hook import main as hook  # noqa: PLC0415
+
+        hook(argv)
     named_timeout = os.path.basename(argv[0]) == "timeout"
     if named_timeout or verb == "timeout":
         from longwatch.cli.timeout import timeout  # noqa: PLC0415
 
         timeout(argv[1:] if named_timeout else argv[2:])
+    if verb == "tool":
+        from longwatch.cli.tool import tool  # noqa: PLC0415
+
+        tool(argv[2:])
     if _signal.getsignal(_signal.SIGINT) == _signal.SIG_DFL:
         # The script has it so while it loads; verbs end at Ctrl-C in their own words.
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
@@ -94,7 +105,7 @@ def run(words: list[str]) -> "NoReturn":
         say(str(error))
         leave(USAGE_ERROR)
     try:
-        child = _spawn(front)
+        child = launch(front)
     except SpawnError as error:
         from longwatch.cli.ended import not_started  # noqa: PLC0415
 
@@ -108,8 +119,8 @@ class Front:
     """What a foreground run holds from its first instant on."""
 
     __slots__ = (
-        "argv", "ear", "ended_by", "files", "log", "name", "output", "process", "reactor", "report_fd", "run_id",
-        "screen", "strangers", "subreaper", "terminal", "unkept", "values",
+        "again", "argv", "attempt", "ear", "ended_by", "files", "folder", "lent", "log", "name", "output", "preset",
+        "process", "reactor", "report_fd", "run_id", "screen", "strangers", "subreaper", "terminal", "unkept", "values",
     )  # fmt: skip
 
     def __init__(self, values: Values, argv: list[str], run_id: str, name: str) -> None:
@@ -118,6 +129,13 @@ class Front:
         self.run_id = run_id
         self.name = name
         self.ear = Ear((*ENDING, *PASSED_ON, *JOB_CONTROL, _signal.SIGWINCH))
+        #: What the program is known as, and the tools whose budgets were lent by that.
+        self.preset: Preset | None = None
+        self.lent: tuple[str, ...] | None = None
+        #: Which incarnation this is, who takes the run from one to the next, and the folder that goes with it.
+        self.attempt = 1
+        self.again: Again | None = None
+        self.folder: RunDir | None = None
         #: Set once the child runs.
         self.reactor: Reactor
         self.process: Process
@@ -140,7 +158,7 @@ def _prepare(values: Values, command: list[str]) -> Front:
     """Do all that can fail for a reason of the user's before anything is started. Raises UsageError."""
     name = values.name or safe_name(command[0])
     front = Front(values, command, new_run_id(name), name)
-    named = values.source("progress") != DEFAULT
+    named = values.source("progress") != DEFAULT or values.preset is not None or values.resume_on_limit
     if named or values.report or values.log or values.not_progress or values.nudge:
         from longwatch.cli.extras import prepare  # noqa: PLC0415
 
@@ -148,16 +166,17 @@ def _prepare(values: Values, command: list[str]) -> Front:
     return front
 
 
-def _spawn(front: Front) -> "Child":
+def launch(front: Front) -> "Child":
+    """Start the program; one incarnation gets what the one before had. Raises SpawnError."""
     values = front.values
     reset_dispositions()
     front.subreaper = become_subreaper()
     front.strangers = own_children()
-    output = front.output = output_for(values)
+    output = front.output = output_for(values) if front.attempt == 1 else front.output
     return spawn(
         Launch(
             front.argv,
-            child_environment(os.environ, front.run_id),
+            child_environment(os.environ, front.run_id, front.attempt),
             stdin=_input(values, output),
             output=output,
             size=_terminal_size() if output == PTY else None,

@@ -88,14 +88,14 @@ def instant(text: object) -> dt.datetime | None:
         return None
 
 
-def when(text: object) -> str:
-    """Return an instant in local time, as short as it is clear: 14:03:05 today, else with its day."""
+def when(text: object, *, brief: bool = False) -> str:
+    """Return an instant in local time, as short as it is clear: 14:03:05 today (14:03 in brief), else with its day."""
     moment = instant(text)
     if moment is None:
         return "?"
     today = dt.datetime.now().astimezone()
     if moment.date() == today.date():
-        return moment.strftime("%H:%M:%S")
+        return moment.strftime("%H:%M" if brief else "%H:%M:%S")
     return moment.strftime("%b %d %H:%M" if moment.year == today.year else "%Y-%m-%d")
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from longwatch.cli.agent_words import limit_in_short
 from longwatch.cli.render import (
     clean,
     duration,
@@ -77,6 +78,9 @@ def _row(summary: dict[str, Any]) -> list[str]:
     diagnosis = summary.get("diagnosis")
     if diagnosis and summary.get("termination_reason") != "interrupted":
         why += f" ({clean(diagnosis)})"
+    met = limit_in_short(summary.get("agent"))
+    if met:
+        why += f"; {met}"
     return [
         clean(summary.get("run")),
         when(summary.get("started_at")),

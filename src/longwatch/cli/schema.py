@@ -119,6 +119,54 @@ _STREAM: Schema = {
         "lost": _COUNT,
     },
 }
+_WORD_OR_NONE = {"type": ["string", "null"]}
+_AGENT: Schema = {
+    "type": ["object", "null"],
+    "description": "How the observed agent stood at the end; null where none was observed",
+    "properties": {
+        "preset": _WORD_OR_NONE,
+        "dialect": _WORD_OR_NONE,
+        "headless": {"type": "boolean"},
+        "live": {"type": "boolean", "description": "Whether it printed its records"},
+        "session": {"type": "string", "description": "The id of its conversation"},
+        "model": _TEXT,
+        "state": {"enum": ["working", "call", "ready", "asked", "paused"]},
+        "limit": {
+            "type": ["object", "null"],
+            "properties": {
+                "cls": {"enum": ["rate", "usage", "money", "auth"]},
+                "until": _WORD_OR_NONE,
+                "text": _TEXT,
+            },
+        },
+        "last_error": _TEXT,
+        "calls": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"call": _TEXT, "tool": _TEXT, "since_ms": _COUNT, "sub": _TEXT},
+            },
+        },
+        "questions": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"question": _TEXT, "since_ms": _COUNT}},
+        },
+        "counts": {"type": "object", "additionalProperties": _COUNT},
+        "longest": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"ms": _COUNT, "state": _TEXT, "tool": _TEXT}},
+        },
+        "result_ok": {"type": ["boolean", "null"]},
+        "pending": {
+            "type": "string",
+            "description": "Why none of its records was read; empty when some were",
+        },
+        "files": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"path": _TEXT, "why": _TEXT}},
+        },
+    },
+}
 #: The fields of the report in their order, and what they hold.
 REPORT_FIELDS: dict[str, Schema] = {
     "schema": {"const": 1},
@@ -158,6 +206,7 @@ REPORT_FIELDS: dict[str, Schema] = {
         "description": "What the tree was doing before the first signal",
     },
     "notes": {**_TEXTS, "description": "What else a reader should know"},
+    "agent": _AGENT,
     "resume": {"type": ["string", "null"], "description": "The command that goes on"},
 }
 

@@ -1,4 +1,4 @@
-"""Options of the table for click: for `watch`, which click parses, and for completing `run` and `timeout`."""
+"""Options of the table for click: for `watch`, which click parses, and for completing `run`, `timeout` and `tool`."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,8 +42,8 @@ class TableType(ParamType):
     ) -> list[CompletionItem]:
         """Offer the words that the kind knows; files where it wants one."""
         del ctx, param
-        if self.option.kind == "file":
-            return [CompletionItem(incomplete, type="file")]
+        if self.option.kind in ("file", "folders"):
+            return [CompletionItem(incomplete, type="file" if self.option.kind == "file" else "dir")]
         return [CompletionItem(word) for word in self._words() if word.startswith(incomplete)]
 
     def _words(self) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def table_options(verb: str) -> Callable[[Decorated], Decorated]:
 
 
 class Shape(click.Command):
-    """What `run` and `timeout` look like: options end at the command, for completion too."""
+    """What `run`, `timeout` and `tool` look like: options end at the command, for completion too."""
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Offer files behind the command, whose options are its own."""

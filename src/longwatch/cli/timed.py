@@ -69,7 +69,7 @@ def drive(timed: Timed) -> None:
     effects.timed = timed
     limits = {"timeout": LimitSpec(timed.limit, STOP)} if timed.limit else {}
     spec = Spec(limits, signal=values.signal, grace=values.kill_after or None, keep_leftovers=True)
-    driver = timed.driver = Driver(Watch(spec, process.child.started), effects, process.reactor)
+    driver = timed.driver = Driver(Watch(spec, process.child.started), effects)
     effects.begin()
     timed.ear.act(lambda signum: _act(driver, effects, signum))
     block(driver)

@@ -5,6 +5,7 @@ import os
 from longwatch.cli.attend import leave_as
 from longwatch.cli.main import ENDING, PASSED_ON, Front, say
 from longwatch.core.spec import DRAIN_TOTAL
+from longwatch.options import whole_id
 from longwatch.posix import now
 from longwatch.posix.tree import Tree
 
@@ -18,7 +19,7 @@ _TURN = 1_000
 def go_on_unwatched(front: Front, error: Exception) -> "NoReturn":
     """Say where our defect is, keep moving bytes and passing on signals, and end as the program does."""
     say(
-        f"{front.name}: a defect of longwatch, please report it: {error!r}{_place(error)}; it goes on unwatched"
+        f"{front.name}: a defect of longwatch, please report it: {error!r}{place_of(error)}; it goes on unwatched"
     )
     process = front.process
     process.changed = None
@@ -56,11 +57,14 @@ def _end_tree(front: Front) -> None:
     """End what it left; its own helpers are no work of ours to keep."""
     leader = front.process.child.identity
     if leader is not None:
-        Tree(leader, front.run_id, subreaper=front.subreaper, ignore=set(front.strangers)).kill()
+        Tree(
+            leader, whole_id(os.environ, front.run_id), subreaper=front.subreaper, ignore=set(front.strangers)
+        ).kill()
     front.process.look()
 
 
-def _place(error: Exception) -> str:
+def place_of(error: Exception) -> str:
+    """Return where in our files an error was raised, in brackets; empty where nobody knows."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -1,4 +1,4 @@
-"""All verbs but the running of `run` and `timeout`: a click group that loads one module per verb.
+"""All verbs but the running of `run`, `timeout` and `tool`: a click group that loads one module per verb.
 
 A verb's module exposes `command`, a click command. Its callback returns None or an exit status; it may raise
 UsageError (2), StoreError (1) or OSError (1). Whatever a user can cause ends as one line on stderr.
@@ -31,12 +31,19 @@ VERBS = {
     "watch": "Watch a process that already runs.",
     "quiet": "Inside a run: let a command be silent for a while.",
     "timeout": "As GNU timeout, but at the limit nothing escapes.",
+    "mcp": "Serve a tool for agents that runs commands under your limits.",
+    "tool": "Run a command for a model; tell as JSON how it ended.",
+    "replay": "Say when limits would have fired on a recorded session.",
+    "suggest": "Propose windows from what your agents have done.",
+    "presets": "Show the programs that longwatch knows.",
     "config": "Trace a value, print the schemas.",
     "doctor": "Check this machine.",
     "completion": "Print the completion script of a shell.",
 }
+#: Called by programs: neither listed nor completed.
+HIDDEN = ("hook",)
 ALIASES = {"ps": "ls", "status": "ls"}
-_FRONT = ("run", "timeout")
+_FRONT = ("run", "timeout", "tool")
 _OK, _FAILED, _USAGE = 0, 1, 2
 #: What a shell reports of a writer whose reader went away; `ls` of coreutils ends so too.
 _PIPE = 128 + signal.SIGPIPE
@@ -58,7 +65,7 @@ class Verbs(click.Group):
             from longwatch.cli.table import shape  # noqa: PLC0415 - only completion needs it
 
             return shape(verb, VERBS[verb])
-        if verb not in VERBS:
+        if verb not in VERBS and verb not in HIDDEN:
             return None
         command: click.Command = importlib.import_module(f"longwatch.cli.{verb}").command
         return command
@@ -68,7 +75,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest verb when there is none of that name."""
         known = [*VERBS, *ALIASES]
-        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+        if args[0] not in (*known, *HIDDEN) and not args[0].startswith("-") and not ctx.resilient_parsing:
             guess = nearest(args[0], known)
             hint = f"did you mean {guess}?" if guess else f"{NAME} --help lists them"
             raise click.UsageError(f'no verb "{shown(args[0])}"; {hint}', ctx)

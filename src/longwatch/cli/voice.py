@@ -21,7 +21,7 @@ from longwatch.core.facts import (
     TreeUnkillable,
 )
 from longwatch.core.report import signal_name
-from longwatch.options import DEFAULT, VARIABLE
+from longwatch.options import DEFAULT, PRESET, VARIABLE
 from longwatch.units import ago, format_duration
 
 TYPE_CHECKING = False
@@ -48,7 +48,10 @@ _WORDS = {
     "ask": "a question waits for an answer since {window}",
     "linger": "finished {window} ago, and still there",
     "effect": "nothing changed for {window}",
+    "loop": "the same call of {subject} with the same result {times} times in {window}",
 }
+#: The one limit that is a number; it has no window of its own.
+LOOP = "loop"
 _OF_TIME = ("ceiling", "timeout", "soft")
 _AVERTED = {
     "progress": "there was progress",
@@ -81,20 +84,30 @@ def evidence(sources: "Mapping[str, Mapping[str, Any]]") -> str:
     )
 
 
-def setter(limit: str, window: int, source: str) -> str:
-    """Return who set a limit, as it could be set again: `--idle 5m`, `LONGWATCH_IDLE=5m`, `built-in`."""
+def setter(limit: str, value: str, source: str, tool: str = "") -> str:
+    """Return who set a limit, as it could be set again: `--idle 5m`, `LONGWATCH_IDLE=5m`; or `built-in`, `preset claude`.
+
+    The source of a preset's limit has its name behind it; a budget is that of a `tool`.
+    """
     if source == DEFAULT:
         return "built-in"
-    value = format_duration(window)
+    if source.startswith(PRESET):
+        return source
+    value = f"{tool}={value}" if tool else value
     return f"LONGWATCH_{limit.upper()}={value}" if source == VARIABLE else f"--{limit} {value}"
 
 
-def reason_line(fired: LimitFired, source: str, seen: "Mapping[str, Any]") -> str:
-    """Return which limit was reached, who had set it, and on which evidence; both clocks where they differ."""
-    words = _WORDS[fired.limit].format(
-        what=what(seen), window=format_duration(fired.window), subject=fired.subject
-    )
-    line = f"{words} ({setter(fired.limit, fired.window, source)})"
+def reason_line(
+    fired: LimitFired, source: str, seen: "Mapping[str, Any]", tool: str = "", times: int = 0
+) -> str:
+    """Return which limit was reached, who had set it, and on which evidence; both clocks where they differ.
+
+    `tool` is the one whose budget it was, `times` the number that `--loop` was given.
+    """
+    window = format_duration(fired.window)
+    words = _WORDS[fired.limit].format(what=what(seen), window=window, subject=fired.subject, times=times)
+    value = str(times) if fired.limit == LOOP else window
+    line = f"{words} ({setter(fired.limit, value, source, tool)})"
     if not seen["sources"]:
         return line
     alive = f"; alive {span(seen['alive_ms'])} ago" if _lively(seen) else ""
@@ -120,13 +133,17 @@ class Voice:
         self._drawn = False
         self._told_why = False
         self._fired: LimitFired | None = None
+        self._reached = ""
+        #: Says why none of the program's records is read; set where there should be some.
+        self.blind: Callable[[], str] = str
 
     # -- facts
 
     def heard(self, fact: Fact) -> None:
         """Say what cannot wait until the end."""
         if isinstance(fact, LimitFired):
-            self._fired = fact
+            # In words at once: what is seen until they are said came too late for it.
+            self._fired, self._reached = fact, self._reason(fact)
         elif isinstance(fact, StopBegan):
             if not self.hidden:
                 self._say_why()
@@ -148,16 +165,21 @@ class Voice:
             self._ring(self._notice(fact))
 
     def _notice(self, fact: LimitFired) -> str:
-        line = self._reason(fact)
-        if self._setters.get(fact.limit, DEFAULT) != DEFAULT or fact.limit == "soft":
+        line, source = self._reason(fact), self._setters.get(fact.limit, DEFAULT)
+        lent = source.startswith(PRESET)
+        if fact.limit == "soft" or not (lent or source == DEFAULT):
             return f"{line}; it goes on"
-        return f"{line}; it goes on, name --{fact.limit} to have it stopped"
+        blind = self.blind() if lent else ""
+        return f"{line}{f'; {blind}' * bool(blind)}; it goes on, name --{fact.limit} to have it stopped"
 
     def _reason(self, fired: LimitFired) -> str:
-        return reason_line(fired, self._setters.get(fired.limit, DEFAULT), self.watch.snapshot(fired.at))
+        limit, subject = self.watch.spec.limits.get(fired.limit), fired.subject or ""
+        tool = subject if limit is not None and subject in limit.budgets else ""
+        source = self._setters.get(fired.limit, DEFAULT)
+        return reason_line(fired, source, self.watch.snapshot(fired.at), tool, self.watch.spec.loop)
 
     def _why(self) -> str:
-        return "" if self._fired is None else self._reason(self._fired)
+        return self._reached
 
     def _ring(self, text: str) -> None:
         """OSC 9 is a desktop notice in most terminals, and nothing in the others."""
@@ -190,6 +212,8 @@ class Voice:
         took = format_duration(stopped["ms"])
         left = ", ".join(report["survivors"]) or "nothing"
         line = f"stopped the whole tree by {stopped['how']} in {took}, {left} left"
+        if report.get("resume") is not None:
+            line += f"; go on: {report['resume']}"
         if recorded:
             line += f"; longwatch why {self.run_id} tells more"
         if report["limit"] is not None or report["survivors"] or report["termination_reason"] == "cancelled":
@@ -201,6 +225,10 @@ class Voice:
         """A line for outer watchers such as CI services."""
         seen = self.watch.snapshot(now)
         self._say(f"still running after {span(seen['age_ms'])}: {evidence(seen['sources'])}")
+
+    def still_parked(self, left: int) -> None:
+        """The same while nothing runs and a provider's limit is waited for."""
+        self._say(f"still parked, for another {ago(left)}")
 
     def unseen(self, now: int) -> None:
         """Say that a limit cannot act: none of its sources has ever been seen, so their silence means nothing."""

@@ -9,20 +9,25 @@ from typing import Any
 
 import click
 
+from longwatch import presets
 from longwatch.cli.ended import open_report
 from longwatch.cli.longrun import LongRun
 from longwatch.cli.main import ENDING, Front, leave, say
 from longwatch.cli.table import table_options
 from longwatch.errors import UsageError
-from longwatch.options import DEFAULT, FLAG, RUN_OPTIONS, Values
+from longwatch.options import DEFAULT, FLAG, PRESET, RUN_OPTIONS, Values
 from longwatch.paths import new_run_id, safe_name
 from longwatch.posix.child import adopt
 from longwatch.posix.identity import cmdline, process
 from longwatch.posix.process import Process
 from longwatch.posix.reactor import Reactor
+from longwatch.posix.spawn import PTY
+from longwatch.preset_table import Preset
 from longwatch.runtime.hosts import loop
 
 _UNSEEN = ("output", "stdout", "stderr", "screen")
+#: What stands before a program that is a script.
+_INTERPRETERS = ("node", "bun", "deno", "python")
 
 
 class Watched(LongRun):
@@ -30,6 +35,13 @@ class Watched(LongRun):
 
     def _start_guardian(self, at: int) -> None:
         """No guardian: whoever kills us hard has nothing against the process."""
+
+    def _work_folder(self) -> str:
+        """Return where the process works, as far as we may know."""
+        try:
+            return os.readlink(f"/proc/{self.front.process.child.pid}/cwd")
+        except OSError:
+            return super()._work_folder()
 
     def hear(self) -> None:
         """End the watching, and nothing else, when told to end."""
@@ -47,7 +59,8 @@ class Watched(LongRun):
 def command(pid: int, **given: Any) -> None:
     """Watch a process that already runs, by the progress of files that it writes.
 
-    Its output cannot be seen from outside, so name what can: --progress file:GLOB. A limit that you name stops it
+    Its output cannot be seen from outside, so name what can: --progress file:GLOB. Of a known agent its transcript is
+    read. A limit that you name stops it
     with its whole tree; ending `watch` leaves it alone. Exit status as of `run`; 125 where its end could not be read.
     """
     values = _values(given)
@@ -62,16 +75,50 @@ def _values(given: dict[str, Any]) -> Values:
     for name, value in given.items():
         if value is not None:
             values.put(name.replace("_", "-"), value, FLAG)
+    return values
+
+
+def _need_evidence(front: Front) -> None:
+    """Say which source is left of a process whose streams are not ours. Raises UsageError where there is none."""
+    values = front.values
     unseen = [source for source in values.progress if source in _UNSEEN]
+    named = values.source("progress") != DEFAULT
     limited = any(values.get(name) for name in ("ceiling", "timeout"))
-    if unseen and (values.source("progress") != DEFAULT or not limited):
+    agent = front.preset is not None and front.preset.dialect is not None
+    if "transcript" in values.progress and not agent:
+        raise UsageError(
+            "--progress transcript: the process is none of the agents whose records are read; name one with --preset, "
+            "longwatch presets lists them"
+        )
+    if unseen and not named and agent:
+        values.put("progress", ("transcript",), PRESET)
+    elif unseen and (named or not limited):
         raise UsageError(
             f"the {unseen[0]} of a process that already runs cannot be seen; name a file that it writes: "
             "--progress file:GLOB"
         )
-    if unseen:
+    elif unseen:
         values.put("progress", (), DEFAULT)  # only time is left: silence that nobody can see is none
-    return values
+
+
+def _at_terminal(pid: int) -> bool:
+    """Whether a process reads from a terminal."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/0").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:
+        return False
+
+
+def _known(front: Front) -> Preset | None:
+    """Return the preset of the process: the one that was named, or that of its program, also behind an interpreter."""
+    name = front.values.preset
+    if name == presets.NONE:
+        return None
+    if name is not None:
+        return presets.named(name)
+    first = os.path.basename(front.argv[0]).rstrip(".0123456789")
+    behind = front.argv[1:] if first in _INTERPRETERS else front.argv
+    return presets.recognised(behind)
 
 
 def _front(pid: int, values: Values) -> Front:
@@ -82,6 +129,10 @@ def _front(pid: int, values: Values) -> Front:
         raise UsageError(f"--pid {pid}: that is longwatch itself or who started it; it cannot watch either")
     name = values.name or safe_name(found.comm)
     front = Front(values, cmdline(pid) or [found.comm], new_run_id(name), name)
+    front.preset = _known(front)
+    _need_evidence(front)
+    if _at_terminal(pid):
+        front.output = PTY  # somebody sits before it: what nobody named only notifies
     if values.report is not None:
         front.report_fd = open_report(values.report)
     try:

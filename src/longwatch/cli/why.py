@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from longwatch.cli import ls
+from longwatch.cli import agent_words, ls
 from longwatch.cli.render import (
     LIMITS,
     clean,
@@ -79,8 +79,13 @@ def _tell_past(found: Found, as_json: bool) -> None:
     command_line = _command_line(found.folder.meta if found.folder else report)
     click.echo(paint(found.run, "cyan") + (f"  {command_line}" if command_line else ""))
     for head, lines in _story(report):
-        for index, line in enumerate(lines):
-            click.echo(f"  {head if index == 0 else '':<{_INDENT - 2}}{line}")
+        _tell(head, lines)
+
+
+def _tell(head: str, lines: list[str]) -> None:
+    """Print lines under each other, the first one behind its head."""
+    for index, line in enumerate(lines):
+        click.echo(f"  {head if index == 0 else '':<{_INDENT - 2}}{line}")
 
 
 def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
@@ -88,6 +93,7 @@ def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     return [
         ("ended", [how_it_ended(report), _times(report)]),
         ("cause", _cause(report)),
+        *agent_words.story(report.get("agent")),
         ("stopped", _stopped(report)),
         ("left", _left(report)),
         ("note", [clean(text) for text in report.get("notes") or ()]),
@@ -142,7 +148,8 @@ def _go_on(report: Mapping[str, Any]) -> list[str]:
         lines.append(f"was it at work? give it longer with --{clean(name)}")
     output = [report.get("stdout"), report.get("stderr")]
     if any(isinstance(stream, dict) and stream.get("bytes") for stream in output):
-        lines.append(f"longwatch logs {clean(report.get('run'))} shows what it printed")
+        shows = "what it did, with --raw what it printed" if report.get("agent") else "what it printed"
+        lines.append(f"longwatch logs {clean(report.get('run'))} shows {shows}")
     return lines
 
 
@@ -167,10 +174,10 @@ def _tell_live(folder: Folder, as_json: bool) -> None:
         "limits": ", ".join(ls.limit_text(name, limit) for name, limit in known.get("limits", {}).items()),
     }
     for head, line in lines.items():
-        if line:
-            click.echo(f"  {head:<{_INDENT - 2}}{line}")
-    for index, line in enumerate(_cause({"post_mortem": post_mortem})):
-        click.echo(f"  {'waits for' if index == 0 else '':<{_INDENT - 2}}{line}")
+        _tell(head, [line] if line else [])
+    for head, told in agent_words.story(known["agent"]):
+        _tell(head, told)
+    _tell("waits for", _cause({"post_mortem": post_mortem}))
 
 
 def _look(folder: Folder) -> dict[str, Any] | None:

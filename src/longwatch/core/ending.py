@@ -5,7 +5,15 @@ signal was not killed by us, and one that answers our TERM with status 0 was. Ex
 empty tree are three events; each wait for one of them is bounded, so the end of a run is bounded too.
 """
 
-from longwatch.core.commands import AbandonPipes, Command, Notify, Record, SignalTree, SweepTree
+from longwatch.core.commands import (
+    AbandonPipes,
+    CancelStream,
+    Command,
+    Notify,
+    Record,
+    SignalTree,
+    SweepTree,
+)
 from longwatch.core.facts import (
     KillSent,
     LeaderExited,
@@ -75,7 +83,7 @@ class Ending:
         grace = self._grace_when_told(ask)
         if grace is None:
             # Without a KILL to come all that can be done is to say it again.
-            return [SignalTree(ask.signal)]
+            return [self._signalled(ask.signal)]
         if self.kill_at is not None:
             self.kill_at = now if self.told else min(self.kill_at, now + grace)
         self.told = True
@@ -92,7 +100,11 @@ class Ending:
         self.stopping = True
         self.reason, self.origin, self.limit = reason, origin, limit
         self.kill_at = None if grace is None else now + grace
-        return [Record(StopBegan(now, reason, signal, origin)), SignalTree(signal)]
+        return [Record(StopBegan(now, reason, signal, origin)), self._signalled(signal)]
+
+    def _signalled(self, signal: int) -> Command:
+        """Return what ends the program; a stream has nobody to signal and nothing but its own end."""
+        return CancelStream() if self.spec.streamed else SignalTree(signal)
 
     def leader_exited(self, exited: Exited, now: int) -> list[Command]:
         """The leader ended, by itself or because of us; its streams get a bounded time to run dry."""
@@ -109,7 +121,7 @@ class Ending:
             self.swept = True
             if self.spec.grace is None and self.kill_at is None:
                 self.kill_at = now + GRACE_LEFTOVERS
-                out.append(SignalTree(TERM))
+                out.append(self._signalled(TERM))
             return [*out, SweepTree()]
         return [*out, *(self._sweep(now) if self.drained else self._drain(now))]
 
@@ -153,7 +165,7 @@ class Ending:
             return [*out, *self._finish(now)]
         self.stopping = True
         self.kill_at = now + GRACE_LEFTOVERS
-        return [*out, SignalTree(TERM)]
+        return [*out, self._signalled(TERM)]
 
     def tree_gone(self, now: int) -> list[Command]:
         """A sweep found nothing alive."""
@@ -175,10 +187,10 @@ class Ending:
         if self.kill_at is not None and self.kill_at <= now:
             self.term_at = self.kill_at = None
             self.give_up_at = now + KILL_WAIT
-            return [Record(KillSent(now)), SignalTree(KILL)]
+            return [Record(KillSent(now)), self._signalled(KILL)]
         if self.term_at is not None and self.term_at <= now:
             self.term_at = None
-            return [SignalTree(TERM)]
+            return [self._signalled(TERM)]
         return self._give_up(now)
 
     def _run_dry(self, now: int) -> bool:

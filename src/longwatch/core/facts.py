@@ -205,6 +205,17 @@ class LeftoversStopped(Fact):
         self.kept = kept
 
 
+class RunParked(Fact):
+    """A provider's limit ended this incarnation; the next one begins at `until`, in ms since 1970. `cls`: rate, usage."""
+
+    __slots__ = ("at", "cls", "until")
+
+    def __init__(self, at: int, cls: str, until: int) -> None:
+        self.at = at
+        self.cls = cls
+        self.until = until
+
+
 class GaveUp(Fact):
     """Restarts are spent; only a human starts it again."""
 

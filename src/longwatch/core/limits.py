@@ -11,11 +11,13 @@
     timeout  run start               never                                      never
     soft     run start               never                                      never (moved by the ceiling's credit)
     ask      each question           its answer                                 -
-    linger   final result            progress other than bytes                  call, asked
+    linger   final result            progress other than bytes (gone with the   call, asked
+                                     next turn: that result was not the final one)
     effect   run start               the effect changed                         asked, paused, ready
+    loop     no clock: due when the same call came so many times in a row
 
 The end of `ready` restarts what it held: after a long rest the first word of a turn must not find the limit
-overdue. Comparison is `>=`; at the same millisecond the order of the table decides.
+overdue. For the same reason a hold that outlasted the window of `first` or `effect` gives them another. Comparison is `>=`; at the same millisecond the order of the table decides.
 """
 
 from longwatch.core.holds import ASKED, BLIND, CALL, PAUSED, QUIET, READY, UNARMED, Holds
@@ -32,6 +34,7 @@ from longwatch.core.observations import (
     Resumed,
 )
 from longwatch.core.pauses import Credit, Pauses
+from longwatch.core.repeats import Latch
 from longwatch.core.spec import ACTIONS, NOTIFY, STOP, LimitSpec, Spec
 
 VETOES = 3
@@ -53,7 +56,10 @@ class Limit:
 
     def __init__(self, spec: LimitSpec, now: int, subject: str = "", tool: str = "") -> None:
         self.window = spec.budgets.get(tool, spec.window)
-        self.action = min(spec.action, self.highest, key=ACTIONS.index)
+        named = tool in spec.budgets and tool not in spec.lent
+        action = spec.budget_action if named else spec.action
+        self.action = min(action, self.highest, key=ACTIONS.index)
+        self.sighted = spec.sighted
         self.subject = subject
         self.tool = tool
         self.since = now
@@ -116,6 +122,15 @@ class Silence(Limit):
             self.restart(now)
 
 
+class Patient(Limit):
+    """A limit that nothing but its own sign restarts: a hold that outlasted the window must not leave it overdue."""
+
+    def hold_ended(self, kind: str, began: int, now: int) -> None:
+        super().hold_ended(kind, began, now)
+        if kind in self.holds and self.since + self.window <= now:
+            self.restart(now)
+
+
 class Idle(Silence):
     """No declared progress, although nothing explains the silence."""
 
@@ -127,7 +142,7 @@ class Idle(Silence):
         return isinstance(observation, self._restarts)
 
 
-class First(Silence):
+class First(Patient, Silence):
     """No first sign of life; gone for good once there was one."""
 
     name = reason = "first"
@@ -176,7 +191,7 @@ class Credited(Limit):
     lapses = False
 
     def __init__(self, spec: LimitSpec, now: int, pauses: Pauses, cap: int) -> None:
-        super().__init__(spec, now)
+        super().__init__(spec, now - spec.spent)
         self.pauses = pauses
         self.credit = Credit(cap)
 
@@ -204,6 +219,9 @@ class Timeout(Limit):
     name = reason = "timeout"
     lapses = False
     vetoable = False
+
+    def __init__(self, spec: LimitSpec, now: int) -> None:
+        super().__init__(spec, now - spec.spent)
 
 
 class Soft(Credited):
@@ -238,7 +256,7 @@ class Linger(Limit):
         return isinstance(observation, self._restarts)
 
 
-class Effect(Limit):
+class Effect(Patient):
     """Nothing of the work changed."""
 
     name = reason = "effect"
@@ -248,10 +266,41 @@ class Effect(Limit):
         return isinstance(observation, EffectChanged)
 
 
+class Loop(Limit):
+    """The same call with the same result, again and again. It has no clock: it is due when its latch closes.
+
+    Its `window` is how long the repeats took; any other call opens the latch and begins a new episode.
+    """
+
+    name = "loop"
+    reason = "looping"
+
+    def __init__(self, spec: LimitSpec, now: int, count: int) -> None:
+        super().__init__(spec, now)
+        self.latch = Latch(count)
+        self.closed: int | None = None
+
+    def call_seen(self, mark: str, tool: str, now: int) -> None:
+        """A call is over."""
+        if not self.latch.saw(mark):
+            if self.latch.run == 1:
+                self.tool, self.closed = tool, None
+                self.restart(now)
+        elif self.closed is None:
+            self.closed, self.window = now, now - self.since
+
+    def deadline(self, holds: Holds) -> int | None:
+        return None if self.spent or self.closed is None else max(self.closed, self.extended)
+
+    def note_at(self, holds: Holds) -> int | None:
+        return None
+
+
 RULES: tuple[type[Limit], ...] = (Idle, First, Stall, Call, Ceiling, Timeout, Soft, Ask, Linger, Effect)
 NAMES = tuple(rule.name for rule in RULES)
-ORDER = {name: place for place, name in enumerate(NAMES)}
-REASON_OF = {rule.name: rule.reason for rule in RULES if rule.reason}
+_ALL: tuple[type[Limit], ...] = (*RULES, Loop)
+ORDER = {rule.name: place for place, rule in enumerate(_ALL)}
+REASON_OF = {rule.name: rule.reason for rule in _ALL if rule.reason}
 
 
 def at_start(spec: Spec, now: int, pauses: Pauses) -> list[Limit]:
@@ -266,4 +315,6 @@ def at_start(spec: Spec, now: int, pauses: Pauses) -> list[Limit]:
             found.append(rule(limit, now, pauses, cap))
         else:
             found.append((StrictStall if rule is Stall and spec.stall_when_ready else rule)(limit, now))
+    if spec.loop:
+        found.append(Loop(LimitSpec(0), now, spec.loop))
     return found

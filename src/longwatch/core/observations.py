@@ -33,13 +33,14 @@ class AliveSeen(Observation):
 
 
 class CallBegan(Observation):
-    """The program called a tool; its result is awaited."""
+    """The program called a tool; its result is awaited. `mark` is equal for equal calls (`repeats.fingerprint`)."""
 
-    __slots__ = ("call", "tool")
+    __slots__ = ("call", "mark", "tool")
 
-    def __init__(self, call: str, tool: str = "") -> None:
+    def __init__(self, call: str, tool: str = "", mark: str = "") -> None:
         self.call = call
         self.tool = tool
+        self.mark = mark
 
 
 class CallProgressed(Observation):
@@ -52,13 +53,14 @@ class CallProgressed(Observation):
 
 
 class CallEnded(Observation):
-    """A call's result came; `ok` is whether it succeeded."""
+    """A call's result came; `ok` is whether it succeeded, `mark` is equal for equal results."""
 
-    __slots__ = ("call", "ok")
+    __slots__ = ("call", "mark", "ok")
 
-    def __init__(self, call: str, ok: bool = True) -> None:
+    def __init__(self, call: str, ok: bool = True, mark: str = "") -> None:
         self.call = call
         self.ok = ok
+        self.mark = mark
 
 
 class Paused(Observation):

@@ -79,6 +79,7 @@ def build(
     proof: str = "group+marker",
     result_ok: bool | None = None,
     notes: "Iterable[str]" = (),
+    agent: "Mapping[str, object] | None" = None,
     resume: str | None = None,
 ) -> dict[str, object]:
     """Return the report of a run whose facts end with `RunEnded`; without one it says `unknown`."""
@@ -113,6 +114,7 @@ def build(
         "stopped": _stopped(facts, end),
         "post_mortem": post_mortem,
         "notes": list(notes),
+        "agent": agent,
         "resume": resume,
     }
 

@@ -58,6 +58,10 @@ class Sight:
         self.known.discard(source)
         return True
 
+    def is_lost(self, source: str) -> bool:
+        """Whether a declared source cannot be read, or never could."""
+        return source in self.declared and source not in self.known
+
     def found(self, source: str) -> bool:
         """A declared source can be read; return whether that is news."""
         if source in self.known or source not in self.declared:

@@ -32,18 +32,28 @@ ACTIONS = (NONE, NOTIFY, NUDGE, STOP)
 class LimitSpec(Plain):
     """One limit: its window in ms (0: off), the highest rung it may climb, budgets per tool for `call`.
 
-    `derived` marks a soft limit that was computed from the ceiling and so moves with the ceiling's credit.
+    A budget was named by somebody, so it may climb to `budget_action` whatever the rest of the calls may.
+    Nobody named those of the tools in `lent`, and they climb as the rest. `derived` marks a soft limit that was computed
+    from the ceiling and so moves with the ceiling's credit. `spent` is what earlier incarnations have used up of a
+    limit of time. `sighted` is a window argued for a program whose records are read: without them it only notifies.
     """
 
-    __slots__ = ("action", "budgets", "derived", "window")
+    __slots__ = (
+        "action", "budget_action", "budgets", "derived", "lent", "sighted", "spent", "window",
+    )  # fmt: skip
 
     def __init__(
-        self, window: int, action: str = STOP, budgets: dict[str, int] | None = None, derived: bool = False
-    ) -> None:
+        self, window: int, action: str = STOP, budgets: dict[str, int] | None = None, derived: bool = False,
+        budget_action: str = STOP, spent: int = 0, lent: tuple[str, ...] = (), sighted: bool = False,
+    ) -> None:  # fmt: skip
         self.window = window
         self.action = action
         self.budgets = budgets or {}
         self.derived = derived
+        self.budget_action = budget_action
+        self.spent = spent
+        self.lent = lent
+        self.sighted = sighted
 
 
 class Spec(Plain):
@@ -51,12 +61,14 @@ class Spec(Plain):
 
     `limits` by name (see `limits.RULES`); `held` are the progress sources that we hold ourselves, whose silence
     counts from the start; `sampled` those that must first appear; `observed` is True where a dialect reads the
-    program's records, `grace` None never kills what does not heed the signal (as GNU timeout), `resident` where the program starts out at its prompt; `armed` makes `idle` wait for `soft`.
+    program's records, `grace` None never kills what does not heed the signal (as GNU timeout), `resident` where the
+    program starts out at its prompt; `armed_by_soft` makes `idle` wait for `soft`. `loop` equal calls in a row stop
+    the run (0: off). `streamed` where an event stream is watched: it is cancelled where a tree would be signalled.
     """
 
     __slots__ = (
-        "allow_quiet", "armed_by_soft", "grace", "held", "keep_leftovers", "limits", "nudge", "observed",
-        "pause_credit", "resident", "sampled", "signal", "stall_when_ready",
+        "allow_quiet", "armed_by_soft", "grace", "held", "keep_leftovers", "limits", "loop", "nudge", "observed",
+        "pause_credit", "resident", "sampled", "signal", "stall_when_ready", "streamed",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +87,8 @@ class Spec(Plain):
         resident: bool = False,
         stall_when_ready: bool = False,
         armed_by_soft: bool = False,
+        loop: int = 0,
+        streamed: bool = False,
     ) -> None:
         self.limits = limits
         self.held = held
@@ -89,3 +103,5 @@ class Spec(Plain):
         self.resident = resident
         self.stall_when_ready = stall_when_ready
         self.armed_by_soft = armed_by_soft
+        self.loop = loop
+        self.streamed = streamed

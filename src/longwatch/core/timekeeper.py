@@ -6,12 +6,13 @@ ends, is the watch's. Only what really happened moves a clock, and it is moved h
 
 from longwatch.core import holds as h
 from longwatch.core import observations as o
-from longwatch.core.facts import Fact, HoldBegan, HoldEnded, Lapse, SourceChanged
+from longwatch.core.facts import Fact, HoldBegan, HoldEnded, Lapse, LoopSuspected, SourceChanged
 from longwatch.core.holds import Hold, Holds
 from longwatch.core.ladder import note
-from longwatch.core.limits import ORDER, Ask, Call, First, Limit, Linger, at_start
+from longwatch.core.limits import ORDER, Ask, Call, First, Limit, Linger, Loop, at_start
 from longwatch.core.pauses import Pauses
-from longwatch.core.sight import Sight
+from longwatch.core.repeats import Detector
+from longwatch.core.sight import TRANSCRIPT, Sight
 from longwatch.core.spec import LimitSpec, Spec
 
 TYPE_CHECKING = False
@@ -33,6 +34,8 @@ class Timekeeper:
         self.limits = at_start(spec, now, self.pauses)
         self.result_ok: bool | None = None
         self._quiet_used = 0
+        self._detector = Detector()
+        self._marks: dict[str, tuple[str, str]] = {}
         self._hold_at_start(now)
 
     def _hold_at_start(self, now: int) -> None:
@@ -101,13 +104,19 @@ class Timekeeper:
         out = self._end_hold(h.BLIND, now) if first_sign else []
         if not declared:
             return out
+        if self.spec.observed and seen.source != TRANSCRIPT:
+            # A prompt that blinks is still a prompt: where records are read, they say when a turn begins.
+            return out + self._stirred(seen, now)
         return out + self._moved(seen, now)
 
     def _moved(self, observation: o.Observation, now: int) -> list[Fact]:
         """Something the program did: its turn is running, its first sign is there, clocks restart."""
+        return self._end_hold(h.READY, now) + self._stirred(observation, now)
+
+    def _stirred(self, observation: o.Observation, now: int) -> list[Fact]:
+        """The program gave a sign: its first is there, clocks restart."""
         self.limits = [limit for limit in self.limits if not isinstance(limit, First)]
-        out = self._end_hold(h.READY, now) + self._end_hold(h.UNARMED, now, "first")
-        return out + self._restart(observation, now)
+        return self._end_hold(h.UNARMED, now, "first") + self._restart(observation, now)
 
     def _restart(self, observation: o.Observation, now: int) -> list[Fact]:
         for limit in self.limits:
@@ -124,6 +133,8 @@ class Timekeeper:
         out = self._moved(call, now)
         if self.holds.begin(h.CALL, now, call.call) is None:
             return out
+        if call.mark:
+            self._marks[call.call] = (call.mark, call.tool)
         self._add(Call, "call", now, call.call, call.tool)
         return [*out, HoldBegan(now, h.CALL, call.call, tool=call.tool)]
 
@@ -134,7 +145,19 @@ class Timekeeper:
     def _call_ended(self, call: o.CallEnded, now: int) -> list[Fact]:
         self.sight.record(now)
         self._drop(Call, call.call)
-        return self._end_hold(h.CALL, now, call.call) + self._moved(call, now)
+        return self._end_hold(h.CALL, now, call.call) + self._moved(call, now) + self._repeated(call, now)
+
+    def _repeated(self, call: o.CallEnded, now: int) -> list[Fact]:
+        """Compare the call with those before it, by what was asked and what came back: polling is no loop."""
+        mark, tool = self._marks.pop(call.call, ("", ""))
+        if not mark:
+            return []
+        same = f"{mark}\x1f{call.mark}"
+        loop = self._find(Loop)
+        if isinstance(loop, Loop):
+            loop.call_seen(same, tool, now)
+        found = self._detector.saw(same)
+        return [] if found is None else [LoopSuspected(now, tool, found.count, found.window)]
 
     def _paused(self, pause: o.Paused, now: int) -> list[Fact]:
         self.sight.record(now, progress=False)
@@ -180,6 +203,10 @@ class Timekeeper:
 
     def _turn_began(self, began: o.TurnBegan, now: int) -> list[Fact]:
         self.sight.record(now, progress=False)
+        self._detector.new_turn()
+        # What was taken for the final result was that of a turn.
+        self.limits = [limit for limit in self.limits if not isinstance(limit, Linger)]
+        self.result_ok = None
         return self._end_hold(h.READY, now)
 
     def _result_seen(self, result: o.ResultSeen, now: int) -> list[Fact]:
@@ -209,6 +236,7 @@ class Timekeeper:
         out: list[Fact] = []
         for hold in self.holds.of(h.CALL):
             self._drop(Call, hold.subject)
+            self._marks.pop(hold.subject, None)
             out += self._end_hold(h.CALL, now, hold.subject)
             self._restart(o.CallEnded(hold.subject, ok=False), now)
         return out

@@ -9,11 +9,12 @@ looks at its clocks again, and only if the silence still stands does it command 
 """
 
 from longwatch.core import observations as o
-from longwatch.core.commands import Command, Record
+from longwatch.core.commands import Command, Notify, Record
 from longwatch.core.ending import Ending
-from longwatch.core.facts import ExtensionGranted, RunStarted, StopAverted
+from longwatch.core.facts import ExtensionGranted, Fact, LoopSuspected, RunStarted, StopAverted
 from longwatch.core.ladder import climb
 from longwatch.core.limits import VETOES, Credited, Limit, Soft, Stall
+from longwatch.core.sight import TRANSCRIPT
 from longwatch.core.spec import ACTIONS, NOTIFY, STOP, Spec
 from longwatch.core.timekeeper import Timekeeper
 
@@ -48,11 +49,17 @@ class Watch:
         if self.over:
             return out
         facts = self._clocks.hear(observation, self._now)
-        out += [Record(fact) for fact in facts]
+        out += [command for fact in facts for command in self._told(fact)]
         handler = self._HANDLERS.get(type(observation))
         if handler is not None:
             out += handler(self, observation, self._now)
         return out
+
+    def _told(self, fact: Fact) -> list[Command]:
+        """Write a fact down. A loop is told to a human where one asked for an end of it: first warn, then act."""
+        if isinstance(fact, LoopSuspected) and self.spec.loop:
+            return [Record(fact), Notify(fact)]
+        return [Record(fact)]
 
     def advance(self, now: int) -> list[Command]:
         """Let time pass up to `now`: everything due by then happens, each at its own instant.
@@ -175,8 +182,8 @@ class Watch:
             total, cap = limit.credit.granted, limit.credit.cap
             return [Record(ExtensionGranted(now, limit.name, grant, total, cap - total))]
         action = limit.action
-        if isinstance(limit, Stall) and self.spec.observed and not self.sight.records:
-            # A dialect that never read a record is blind: it may be wrong, and must not stop anything.
+        if self._blind(limit):
+            # What is not seen may go on all the same: nothing is stopped for it.
             action = min(action, NOTIFY, key=ACTIONS.index)
         out = climb(limit, action, self.spec.nudge, self.sight.newest, now)
         if isinstance(limit, Soft):
@@ -184,6 +191,12 @@ class Watch:
         if action == STOP and limit.spent:
             self._pending = limit
         return out
+
+    def _blind(self, limit: Limit) -> bool:
+        """Whether a limit rests on records of which none was ever read, or none can be read any more."""
+        if not self.spec.observed or not (limit.sighted or isinstance(limit, Stall)):
+            return False
+        return not self.sight.records or (limit.sighted and self.sight.is_lost(TRANSCRIPT))
 
     _HANDLERS: "ClassVar[dict[type[o.Observation], Callable[[Watch, Any, int], list[Command]]]]" = {
         o.ProgressSeen: _sign,

@@ -88,7 +88,7 @@ def text(head: bytes, tail: bytes, gap: int) -> str:
     """
     if not gap:
         return (head + tail).decode("utf-8", "replace")
-    end = _whole(head)
+    end = whole(head)
     start = 0
     while start < min(3, len(tail)) and tail[start] & 0xC0 == 0x80:
         start += 1
@@ -99,8 +99,8 @@ def text(head: bytes, tail: bytes, gap: int) -> str:
     return f"{before}{newline}[... {left_out} bytes left out ...]\n{after}"
 
 
-def _whole(data: bytes) -> int:
-    """Return where the last complete character ends."""
+def whole(data: bytes) -> int:
+    """Return where the last complete UTF-8 character ends."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from longwatch.posix.identity import Identity
+    from longwatch.posix.nursery import Nursery
 
 #: How a process ended: code and signal, one of them None; both None where nobody could read it.
 End = tuple[int | None, int | None]
@@ -57,6 +58,9 @@ class Child:
         "_end", "_identity", "_large", "_reaper", "master_fd", "pid", "pidfd", "started", "stderr_fd", "stdin_fd",
         "stdout_fd",
     )  # fmt: skip
+
+    #: Who adopts its orphans, where that is neither us nor the system.
+    nursery: "Nursery | None" = None
 
     def __init__(
         self, pid: int, started: int, stdout: int | None = None, stderr: int | None = None,
@@ -138,20 +142,20 @@ class Child:
         try:
             found = os.waitid(*self._which(), os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            return self._lost()
+            return self._lost(self.pidfd)
         if found is None:
             return None
         return (found.si_status, None) if found.si_code == os.CLD_EXITED else (None, found.si_status)
 
-    def _lost(self) -> End | None:
+    def _lost(self, pidfd: int | None) -> End | None:
         """Answer for a process that is not ours to wait for: it was reaped elsewhere, or never was our child."""
-        if self.pidfd is None:
+        if pidfd is None:
             return None if self.identity is not None and self.identity.alive() else UNKNOWN
         poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)
+        poll.register(pidfd, select.POLLIN)
         if not poll.poll(0):
             return None
-        end = _ask_kernel(self.pidfd)
+        end = _ask_kernel(pidfd)
         if end == UNKNOWN:
             end = self._of_zombie()
         # Its owner may have collected it. 0 is also what `subprocess` says where there was nothing to collect.
@@ -159,11 +163,14 @@ class Child:
         return _from_exitcode(code) if code else end
 
     def _of_zombie(self) -> End:
-        """Read the status that the process's own parent has not collected yet: the last field of its line."""
-        from longwatch.posix.identity import read_stat  # noqa: PLC0415 - only for what is no child of ours
+        """Read the status that the process's own parent has not collected yet: the last field of its line.
+
+        Of another user's process the kernel shows 0 there, whatever it was.
+        """
+        from longwatch.posix.identity import read_stat, shown  # noqa: PLC0415 - only for what is no child of ours
 
         line = read_stat(self.pid)
-        if line is None or self.identity is None or self.identity.current() is None:
+        if line is None or self.identity is None or self.identity.current() is None or not shown(self.pid):
             return UNKNOWN
         fields = line[line.rindex(b")") + 2 :].split()
         if fields[0] != b"Z":

@@ -26,8 +26,8 @@ CLOCKS_VERSION = 1
 _MAGIC_BASE = int.from_bytes(b"lwclk", "big") << 16
 
 #: The STATE slot: what the supervisor is about in the low byte, a bit for each kind of open hold above it.
-STATES = ("running", "stopping", "ended")
-RUNNING, STOPPING, ENDED = range(3)
+STATES = ("running", "stopping", "ended", "parked")
+RUNNING, STOPPING, ENDED, PARKED = range(4)
 HOLDS = ("call", "asked", "paused", "quiet", "ready", "blind")
 
 
@@ -100,11 +100,17 @@ class Clocks:
         return tuple(kind for bit, kind in enumerate(HOLDS) if bits >> bit & 1)
 
     def set_state(self, number: int, holds: "Sequence[str]" = ()) -> None:
-        """Store RUNNING, STOPPING or ENDED and the kinds of the open holds."""
+        """Store RUNNING, STOPPING, ENDED or PARKED and the kinds of the open holds."""
         bits = 0
         for kind in holds:
             bits |= 1 << HOLDS.index(kind)
         self.header[STATE] = bits << 8 | number
+
+    def restart(self, started: int) -> None:
+        """Begin anew for the next incarnation: nothing was seen of it yet."""
+        for slot in range(ALIVE, len(self._slots)):
+            self._slots[slot] = 0
+        self.header[STARTED] = started
 
     def close(self) -> None:
         """Unmap. Views still held by a pump stay valid: the mapping then lives as long as they do."""

@@ -118,6 +118,15 @@ def read_stat(pid: int) -> bytes | None:
     return read(f"/proc/{pid}/stat", limit=1)
 
 
+def shown(pid: int) -> bool:
+    """Return whether the kernel shows us all of a process's line: ours is, another user's only to root."""
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return False
+    return os.geteuid() in (0, owner)
+
+
 def ignores(pid: int, signum: int) -> bool:
     """Return whether a process ignores a signal; False when nobody can tell."""
     _, found, rest = (read(f"/proc/{pid}/status") or b"").partition(b"\nSigIgn:\t")

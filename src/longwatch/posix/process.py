@@ -1,6 +1,7 @@
 """One started program and its streams: what `run` holds while the rest of the house is not yet loaded."""
 
 from longwatch.posix import now
+from longwatch.posix.capture import HEAD, TAIL
 from longwatch.posix.child import Child, End
 from longwatch.posix.pump import Pump
 from longwatch.posix.reactor import Reactor
@@ -16,13 +17,17 @@ STDOUT, STDERR = "stdout", "stderr"
 
 
 class Process:
-    """A child, one pump per stream, and what has happened so far. `changed()` runs when it ends or runs dry."""
+    """A child, one pump per stream, and what has happened so far. `changed()` runs when it ends or runs dry.
+
+    Of each stream the first `head` and the last `tail` bytes are kept.
+    """
 
     __slots__ = ("changed", "child", "ended", "ended_at", "merged", "pumps", "reactor")
 
     def __init__(
-        self, child: Child, reactor: Reactor, sinks: "Mapping[str, Sink | None]", merged: bool
-    ) -> None:
+        self, child: Child, reactor: Reactor, sinks: "Mapping[str, Sink | None]", merged: bool, head: int = HEAD,
+        tail: int = TAIL,
+    ) -> None:  # fmt: skip
         self.child = child
         self.reactor = reactor
         self.merged = merged
@@ -36,7 +41,9 @@ class Process:
         )
         for name, fd in ends:
             if fd is not None:
-                self.pumps[name] = Pump(reactor, fd, sinks.get(name), on_end=self._changed)
+                self.pumps[name] = Pump(
+                    reactor, fd, sinks.get(name), head=head, tail=tail, on_end=self._changed
+                )
         if child.pidfd is not None:
             reactor.add(child.pidfd, self.look)
 

@@ -82,6 +82,10 @@ class Ear:
         for signum in waiting:
             on_signal(signum)
 
+    def wait(self) -> None:
+        """Let signals wait in `caught` again, until somebody else acts."""
+        self._on_signal = self.caught.append
+
     def heard(self, signum: int) -> bool:
         """Return whether a signal has come that is still to be acted on."""
         self._heard += self._pipe.read()

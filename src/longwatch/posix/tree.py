@@ -5,6 +5,7 @@ again, so what was born meanwhile is found and what has gone is not signalled. T
 leader's side:
 
 - As a *subreaper* we adopt every orphan below us, so it shows up among our own children: no process can leave.
+  A *nursery* does the same for a run that was started through it.
 - Otherwise the leader's session and process group, which a plain fork cannot leave,
 - and the run's mark in the environment of any process younger than the leader.
 
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from longwatch.posix.identity import ProcessInfo
+    from longwatch.posix.nursery import Nursery
     from longwatch.posix.reactor import Reactor
 else:
     import _signal
 
+#: Leads a tree that has no leader: what is known of it then is who adopts its orphans, or its mark.
+NOBODY = Identity(0, 0, "")
 #: How long one call of `kill` tries, in milliseconds. Past this only the kernel can be late.
 PATIENCE = 2_000
 #: What still has living members after so many passes gives birth as fast as we kill: stop it all first.
@@ -60,7 +64,8 @@ class Tree:
 
     `leader` is the program itself; it is found by identity only and never reaped here. `ignore` holds pids that are
     ours but not the run's (guardian, hooks, other leaders); it is read at each pass, so the owner may change it.
-    `run_id` is what the environment variable `variable` holds in all that the run started. Ourselves and our parent never belong to a tree.
+    `run_id` is what the environment variable `variable` holds in all that the run started. `nursery` adopts the
+    run's orphans, and reaps them. Ourselves and our parent never belong to a tree.
     """
 
     def __init__(
@@ -71,11 +76,13 @@ class Tree:
         subreaper: bool,
         ignore: set[int] | None = None,
         variable: str = kin.RUN_VARIABLE,
+        nursery: "Nursery | None" = None,
     ) -> None:
         self.leader = leader
         self.run_id = run_id
         self.variable = variable
         self.subreaper = subreaper
+        self.nursery = nursery
         self.ignore = ignore if ignore is not None else set()
         self._refused: dict[int, str] = {}
         self._asked: list[Identity] = []
@@ -86,7 +93,7 @@ class Tree:
     @property
     def proof(self) -> str:
         """What "nothing is left" rests on: `subreaper` (nothing can leave) or `group+marker`."""
-        return "subreaper" if self.subreaper else "group+marker"
+        return "subreaper" if self._closed() else "group+marker"
 
     @property
     def refused(self) -> list[str]:
@@ -101,20 +108,27 @@ class Tree:
         `visit` is called with each pid as soon as it is met, before its children are read.
         """
         skip = {os.getpid(), os.getppid(), *self.ignore}
-        if self.subreaper and self._quick:
+        closed = self._closed()
+        if closed and self._quick:
             return kin.descend([*self._root(), *self.adopted()], skip, visit=visit)
         everything = kin.table()
         lookup = kin.children if self._quick else kin.children_in(everything)
         found = kin.descend(self._roots(everything), skip, lookup, visit)
-        if not self.subreaper:
+        if not closed:
             skip.update(found)
             found += kin.descend(self._marked(everything, skip), skip, lookup, visit)
         return found
 
     def infos(self) -> "list[ProcessInfo]":
         """Return what is alive of the run, parents first; zombies are dead. Those we may not signal are included."""
-        found = (process(pid) for pid in self.pids())
-        return [info for info in found if info is not None and info.alive]
+        met: set[int] = set()
+        while True:
+            pids = self.pids()
+            found = [info for pid in pids if (info := process(pid)) is not None and info.alive]
+            if found or met.issuperset(pids):
+                return found
+            # All that were met have ended meanwhile, and may have left orphans that were not there to be met.
+            met.update(pids)
 
     def members(self) -> list[Identity]:
         """Return what is alive of the run and ours to end. Empty: the tree is gone."""
@@ -129,11 +143,16 @@ class Tree:
         return [info.label for info in self.infos()]
 
     def adopted(self) -> list[int]:
-        """Return our own children that are neither the leader nor to be ignored, zombies included."""
-        if not self.subreaper:
-            return []
-        ours = kin.children(os.getpid()) if self._quick else kin.children_in(kin.table())(os.getpid())
-        return [pid for pid in ours if pid != self.leader.pid and pid not in self.ignore]
+        """Return the orphans, zombies included, that we or the nursery adopted; neither the leader nor the ignored."""
+        if self.subreaper:
+            found = kin.children(os.getpid()) if self._quick else kin.children_in(kin.table())(os.getpid())
+        else:
+            found = self.nursery.orphans(self.variable) if self.nursery is not None else []
+        return [pid for pid in found if pid != self.leader.pid and pid not in self.ignore]
+
+    def _closed(self) -> bool:
+        """Return whether no process can leave."""
+        return self.subreaper or (self.nursery is not None and self.nursery.alive())
 
     def _root(self) -> list[int]:
         current = self.leader.current()
@@ -141,7 +160,7 @@ class Tree:
 
     def _roots(self, everything: "dict[int, ProcessInfo]") -> "Iterator[int]":
         yield from self._root()
-        yield from self.adopted() if self.subreaper else self._companions(everything)
+        yield from self.adopted() if self._closed() else self._companions(everything)
         # A leader in our own session has none to be found by: whom a signal reached is looked for once more.
         yield from (member.pid for member in self._asked if member.alive())
 
@@ -151,7 +170,7 @@ class Tree:
         A session's number is not given out while anyone is in it. Once it was seen empty it means nobody of ours.
         """
         number = self.leader.pid
-        if self._session_over or number in (os.getsid(0), os.getpgrp()):
+        if self._session_over or number in (NOBODY.pid, os.getsid(0), os.getpgrp()):
             return []
         leader = everything.get(number)
         reused = leader is not None and leader.start != self.leader.start
@@ -216,7 +235,7 @@ class Tree:
 
     def reap(self) -> None:
         """Reap the orphans that we adopted and that have ended, each by its own pid; never the leader."""
-        for pid in self.adopted():
+        for pid in self.adopted() if self.subreaper else ():
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:

@@ -5,8 +5,10 @@ own stamps, and the watch hears of them only when one of its deadlines comes due
 chatty program costs the watch nothing. Everything is told in the order in which it happened.
 
 Idle means *watched* silence. A look that comes late by more than a second was not a look: the span since the last
-one is told as a lapse, stamped when we last looked. While our own output has no reader the program may be blocked
-by us, and that silence is told as a lapse too.
+one is told as a lapse, stamped when we last looked. Who looks is the `Lookout`: a driver's own, or one that many
+share. While our own output has no reader the program may be blocked by us, and that silence is told as a lapse too.
+
+What is driven, a process or a stream of events, is the effects' business: the driver knows no descriptor.
 """
 
 from longwatch.core.commands import Command
@@ -14,17 +16,32 @@ from longwatch.core.observations import AliveSeen, Lapsed, Observation, Prepared
 from longwatch.core.spec import SECOND, Spec
 from longwatch.core.watch import Watch
 from longwatch.posix import now
-from longwatch.posix.reactor import Reactor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from longwatch.runtime.effects import Effects
+
+    class Looking(Protocol):
+        """Who notices that nobody looked: a `Lookout`, or a host that looks for many drivers at once."""
+
+        def missed(self, now: int) -> int:
+            """Return for how many ms up to now nobody looked."""
+
+        def plan(self, now: int, soonest: int) -> int:
+            """Note that we looked; return when to look again."""
+
+        def sooner(self, instant: int) -> None:
+            """Somebody wants to be woken at this instant, too."""
+
 
 #: A look later than this was none: the machine slept, we were stopped, the host's loop was blocked.
 LATE = 1 * SECOND
 LOOK_MAX = 10 * SECOND
+#: No timer is set for an instant that does not come (a timer of 2^62 ms is one for 146 million years).
+NEVER = 1 << 62
 
 
 def look_interval(spec: Spec) -> int:
@@ -44,21 +61,46 @@ class Timer:
         self.period = period
 
 
+class Lookout:
+    """Looks often enough that nothing is missed unnoticed."""
+
+    __slots__ = ("_due", "_every", "_looked")
+
+    def __init__(self, every: int, now: int) -> None:
+        self._every = every
+        self._looked = self._due = now
+
+    def missed(self, now: int) -> int:
+        """Return for how many ms up to now nobody looked; 0 unless this look comes too late to be one."""
+        return now - self._looked if now - self._due > LATE else 0
+
+    def plan(self, now: int, soonest: int) -> int:
+        """Note that we looked; return when to look again, `soonest` at the latest."""
+        self._looked = now
+        self._due = min(now + self._every, soonest)
+        return self._due
+
+    def sooner(self, instant: int) -> None:
+        """Somebody wants to be woken at this instant, too."""
+        self._due = min(self._due, instant)
+
+
 class Driver:
-    """One watch, its effects, and the reactor whose descriptors wake them."""
+    """One watch, the effects that carry out what it says, and whoever looks out for them."""
 
     def __init__(
-        self, watch: Watch, effects: "Effects", reactor: Reactor, clock: "Callable[[], int]" = now
+        self,
+        watch: Watch,
+        effects: "Effects",
+        clock: "Callable[[], int]" = now,
+        lookout: "Looking | None" = None,
     ) -> None:
         self.watch = watch
         self.effects = effects
-        self.reactor = reactor
         self.clock = clock
+        self.lookout = lookout or Lookout(look_interval(watch.spec), watch.started)
         self._inbox: list[tuple[int, Observation]] = []
         self._timers: list[Timer] = []
-        self._every = look_interval(watch.spec)
-        self._looked = watch.started
-        self._lapsed = watch.started
         self._told: dict[str, tuple[int, int]] = {}
         self._soonest = watch.started
         self._eager = False
@@ -76,6 +118,7 @@ class Driver:
         timer = Timer(instant, callback, period)
         self._timers.append(timer)
         self._soonest = min(self._soonest, instant)
+        self.lookout.sooner(instant)
         return timer
 
     def cancel(self, timer: Timer) -> None:
@@ -91,12 +134,12 @@ class Driver:
         return self.watch.over
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when `step` has something to read."""
-        return self.reactor.fileno()
+        """Return the descriptor that is readable when `poll` of the effects has something to do."""
+        return self.effects.fileno()
 
     def next_deadline(self) -> int:
         """Return the instant (ms) at which `step` must be called, even if nothing became readable."""
-        return self._looked if self._inbox else self._soonest
+        return self.watch.started if self._inbox else self._soonest
 
     def start(self) -> None:
         """Begin: perform what the watch says to a fresh run."""
@@ -104,10 +147,13 @@ class Driver:
         self._plan(self.clock())
 
     def step(self) -> None:
-        """Tell, advance, perform. Never blocks; the host has polled the reactor, or lets this call do it."""
+        """Tell, advance, perform. Never blocks; the host has polled the effects before."""
         now = self.clock()
-        if not self._inbox and now < self._soonest and not self._eager:
-            return
+        if self._inbox or now >= self._soonest or self._eager:
+            self.look(now)
+
+    def look(self, now: int) -> None:
+        """Do the same although nothing may be due: what has been stamped until now is told."""
         self._notice_lapse(now)
         self._run_timers(now)
         due: int | None = now
@@ -118,33 +164,34 @@ class Driver:
             self._perform(self.watch.advance(now))
             due = self.watch.next_deadline()
         self.effects.looked(self.watch, now)
-        self._looked = now
         self._plan(now)
+
+    def lapse(self, span: int, since: int) -> None:
+        """Nobody looked for `span` ms since an instant. What was seen until then is told first."""
+        self._tell_evidence(until=since)
+        self._observe(Lapsed(span), since)
+        # Whatever blocked us meanwhile is part of it.
+        self.effects.blocked(since + span)
 
     # -- one step, in parts
 
     def _plan(self, now: int) -> None:
-        waits = [now + self._every, *(timer.at for timer in self._timers)]
+        waits = [timer.at for timer in self._timers]
         due = self.watch.next_deadline()
-        self._soonest = min(waits) if due is None else min(due, *waits)
+        self._soonest = self.lookout.plan(now, min(waits if due is None else [due, *waits], default=NEVER))
         # Progress that no deadline awaits (it opens an episode, ends a hold) is told as it comes.
         self._eager = self.watch.eager
 
     def _notice_lapse(self, now: int) -> None:
-        if now - self._soonest > LATE:
-            self._tell_evidence(until=self._looked)
-            self._observe(Lapsed(now - self._looked), self._looked)
-            self._lapsed = now
+        span = self.lookout.missed(now)
+        if span:
+            self.lapse(span, now - span)
 
     def _tell_blocked(self, now: int) -> None:
         """While nobody reads what we pass on, the program's silence is ours."""
-        since = self.effects.blocked_since()
-        if since is None:
-            return
-        since = max(since, self._lapsed)
-        if now > since:
-            self._observe(Lapsed(now - since), since)
-        self._lapsed = now
+        span = self.effects.blocked(now)
+        if span > 0:
+            self._observe(Lapsed(span), now - span)
 
     def _tell_inbox(self) -> None:
         told, self._inbox = self._inbox, []
@@ -157,7 +204,7 @@ class Driver:
 
     def _tell_prepared(self) -> None:
         """Right before the first signal look again: what arrived while we prepared may save the program."""
-        self.reactor.poll(0)
+        self.effects.poll(0)
         late, self._inbox = self._inbox, []
         for at, observation in late:
             self._tell_evidence(until=at)

@@ -6,11 +6,9 @@ Everything here is thin: the watch has decided. What an effect finds out goes ba
 from longwatch.core import commands as c
 from longwatch.core import observations as o
 from longwatch.core.facts import Fact
-from longwatch.core.spec import MINUTE
 from longwatch.posix.postmortem import capture
 from longwatch.posix.process import Process
 from longwatch.posix.tree import Tree
-from longwatch.runtime.bounded import Bounded, sh
 from longwatch.runtime.story import Story
 
 TYPE_CHECKING = False
@@ -27,6 +25,24 @@ if TYPE_CHECKING:
 
         def sample(self) -> bool: ...
 
+    class Check(Protocol):
+        """What looks at the effect of a run, now and then and when asked."""
+
+        def refresh(self, done: Callable[[], object]) -> None: ...
+        def end(self) -> None: ...
+
+    class BeforeStop(Protocol):
+        """What is run before a stop; it answers `Prepared` or `Vetoed`."""
+
+        def run(self, limit: str) -> None: ...
+        def end(self) -> None: ...
+
+    class Observer(Protocol):
+        """Who reads the records of the program: told messages of its hooks, asked for what is new."""
+
+        def message(self, message: dict[str, Any], at: int) -> object: ...
+        def look(self, now: int, *, afresh: bool = False) -> Iterable[tuple[int, o.Observation]]: ...
+
     class Effects(Protocol):
         """What a driver needs of whatever it drives."""
 
@@ -35,16 +51,14 @@ if TYPE_CHECKING:
 
         def stamps(self) -> Iterable[tuple[str, int, int, int]]: ...
         def evidence(self) -> list[tuple[int, o.Observation]]: ...
-        def blocked_since(self) -> int | None: ...
+        def blocked(self, now: int) -> int: ...
+        def poll(self, timeout_ms: int | None) -> object: ...
+        def fileno(self) -> int: ...
         def looked(self, watch: Watch, now: int) -> None: ...
         def perform(self, command: c.Command) -> None: ...
 
 
 KILL = 9
-#: A hook before a stop may save a work tree; longer than this it delays what it was meant to help.
-HOOK_LIMIT = 1 * MINUTE
-#: EX_TEMPFAIL: the hook says "not now".
-VETO = 75
 
 
 class Sampled:
@@ -81,8 +95,6 @@ class ProcessEffects:
         clock: "Callable[[], int]",
         *,
         samplers: "Iterable[Sampler]" = (),
-        hook: str | None = None,
-        hook_environment: "Callable[[str], dict[str, str]] | None" = None,
         argv: "Iterable[str]" = (),
     ) -> None:
         self.process = process
@@ -100,13 +112,20 @@ class ProcessEffects:
         self.channel: Callable[[], list[dict[str, Any]]] | None = None
         self.type: Callable[[str], object] | None = None
         self._samplers = [Sampled(sampler) for sampler in samplers]
-        self._hook = hook
-        self._hook_environment = hook_environment
+        #: What is asked before a stop, and what looks at the effect; set by whoever composes the run.
+        self.hook: BeforeStop | None = None
+        self.check: Check | None = None
+        #: Who reads the program's records; set by whoever composes the run.
+        self.observer: Observer | None = None
+        self._hurried = self._afresh = False
         self._argv = list(argv)
         self._told_exit = self._told_drained = self._told_gone = False
         self._sweeping = False
         self._quiets: set[str] = set()
-        self._hook_run: Bounded | None = None
+        self._asked = process.child.started
+        #: The hosts wait here, and it is called at every turn.
+        self.poll = process.reactor.poll
+        self.fileno = process.reactor.fileno
         process.changed = self._process_changed
 
     # -- evidence
@@ -126,10 +145,22 @@ class ProcessEffects:
         return found
 
     def evidence(self) -> "list[tuple[int, o.Observation]]":
-        """Return what came through the channel from inside the run."""
+        """Return what came through the channel from inside the run, and what the program's records say."""
         messages = [] if self.channel is None else self.channel()
         now = self.clock()
-        return [(_written(message, now), seen) for message in messages for seen in self._message(message)]
+        found = [(_written(message, now), seen) for message in messages for seen in self._message(message)]
+        if self.observer is None:
+            return found
+        for message in messages:
+            if message.get("op") == "hook":
+                self.observer.message(message, _written(message, now))
+        return [*found, *self.observer.look(now, afresh=self._afresh)]
+
+    def hurry(self) -> None:
+        """Have a look soon: there is something to tell that is in no inbox."""
+        if not self._hurried:
+            self._hurried = True
+            self.later(self.clock(), _nothing)
 
     def _message(self, message: "dict[str, Any]") -> "Iterable[o.Observation]":
         """Several commands may be quiet at once: the hold ends with the last of them."""
@@ -142,12 +173,15 @@ class ProcessEffects:
             return () if self._quiets else (o.QuietEnded(),)
         return ()
 
-    def blocked_since(self) -> int | None:
-        """Return since when nobody takes our output."""
-        return self.process.blocked_since()
+    def blocked(self, now: int) -> int:
+        """Return for how many ms, of those since the last question, nobody has taken our output up to now."""
+        asked, self._asked = self._asked, now
+        since = self.process.blocked_since()
+        return 0 if since is None else now - max(since, asked)
 
     def looked(self, watch: "Watch", now: int) -> None:
         """Let those who show the run see it; collect orphans that have ended."""
+        self._hurried = False
         if self.process.child.pidfd is None:
             self.process.look()
         self.tree.reap()
@@ -170,41 +204,21 @@ class ProcessEffects:
             self.notify(command.fact)
 
     def _capture(self, command: c.CapturePostMortem) -> None:
+        # From here on nothing is destroyed on a look that is not fresh.
+        self._afresh = True
         self.story.post_mortem = capture(self.tree, argv=self._argv)
-        if self._hook is None:
-            self.tell(o.Prepared())
-            return
-        environment = None if self._hook_environment is None else self._hook_environment(command.limit)
-        try:
-            self._hook_run = Bounded(
-                self.process.reactor, sh(self._hook), env=environment, limit_ms=HOOK_LIMIT,
-                on_done=self._hook_done, ignore=self.tree.ignore,
-            )  # fmt: skip
-        except OSError as error:
-            self.story.note(f"the hook before the stop could not be started: {error}")
-            self.tell(o.Prepared())
-            return
-        self._step_hook(self.clock())
+        if self.check is not None and command.limit == "effect":
+            # The last look is some while ago, and what came since then may save the program.
+            self.check.refresh(lambda: self._ask(command.limit))
+        else:
+            self._ask(command.limit)
 
-    def _step_hook(self, now: int) -> None:
-        """Let the hook's own limit act; it has a clock of its own, so that no hook can hold up the run."""
-        run = self._hook_run
-        if run is not None:
-            run.step(now)
-            due = run.next_deadline()
-            if due is not None:
-                self.later(due, self._step_hook)
-
-    def _hook_done(self, code: int | None, text: str) -> None:
-        if code == VETO:
-            why = " ".join(text.split())
-            self.story.note("the hook before the stop vetoed it" + (f": {why}" if why else ""))
-            self.tell(o.Vetoed(why))
-            return
-        if code != 0:
-            how = "took longer than 60 s and was stopped" if code is None else f"exited {code}"
-            self.story.note(f"the hook before the stop {how}")
-        self.tell(o.Prepared())
+    def _ask(self, limit: str) -> None:
+        """Let the user's hook speak; without one there is nothing more to wait for."""
+        if self.hook is None:
+            self.tell(o.Prepared())
+        else:
+            self.hook.run(limit)
 
     def _signal(self, command: c.SignalTree) -> None:
         if command.signal == KILL:
@@ -263,22 +277,16 @@ class ProcessEffects:
 
     def end(self) -> None:
         """The run is over: note who is left, collect the leader, give descriptors back."""
-        self._end_hook()
+        if self.hook is not None:
+            self.hook.end()
+        if self.check is not None:
+            self.check.end()
         self.tree.unwatch()
         self.tree.reap()
         if not self._told_gone:
             self.story.survivors = self.tree.survivors()
+        self.story.proof = self.tree.proof  # a nursery may have died meanwhile
         self.process.close()
-
-    def _end_hook(self) -> None:
-        """A hook that nothing waits for any more ends in order: git still removes its lock file."""
-        hook = self._hook_run
-        if hook is None or hook.done:
-            return
-        hook.hurry()
-        while (due := hook.next_deadline()) is not None:
-            self.process.reactor.poll(max(0, due - self.clock()))
-            hook.step(self.clock())
 
     _PERFORM: "ClassVar[dict[type[c.Command], Callable[[ProcessEffects, Any], None]]]" = {
         c.Record: _record,
@@ -295,6 +303,10 @@ def _written(message: "dict[str, Any]", now: int) -> int:
     """Return when a message was written: what was said in time counts, though we read it when a limit is due."""
     at = message.get("at_ms")
     return min(at, now) if isinstance(at, int) else now
+
+
+def _nothing(now: int) -> None:
+    """Do nothing; that it was time for it made somebody look."""
 
 
 def _nobody(*words: object) -> None:

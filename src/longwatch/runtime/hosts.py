@@ -1,6 +1,6 @@
 """The same driver under three hosts: a blocking caller here, asyncio and trio in `hosts_async`.
 
-Each waits for the reactor's descriptor or the driver's next deadline, whichever comes first, and calls `step`.
+Each waits for the driver's descriptor or its next deadline, whichever comes first, and calls `step`.
 Hosted, nothing installs a signal handler or touches a disposition. When the host goes away, the stop comes first,
 shielded and bounded. What is raised even then goes through: whoever owns the run ends its tree by KILL.
 """
@@ -27,9 +27,9 @@ def loop(driver: Driver) -> None:
 
 
 def _turn(driver: Driver) -> None:
-    reactor, clock = driver.reactor, driver.clock
+    poll, clock = driver.effects.poll, driver.clock
     while not driver.over:
-        reactor.poll(max(0, driver.next_deadline() - clock()))
+        poll(max(0, driver.next_deadline() - clock()))
         driver.step()
 
 

@@ -52,7 +52,7 @@ class Stepping:
         if self.done.done():
             return
         try:
-            self._driver.reactor.poll(0)
+            self._driver.effects.poll(0)
             self._driver.step()
         except Exception as error:  # noqa: BLE001 - whoever awaits gets it
             self.done.set_exception(error)
@@ -111,5 +111,5 @@ async def _trio_turns(driver: Driver, trio: "Any") -> None:
     while not driver.over:
         with trio.move_on_after(max(0, driver.next_deadline() - driver.clock()) / 1000):
             await trio.lowlevel.wait_readable(driver.fileno())
-        driver.reactor.poll(0)
+        driver.effects.poll(0)
         driver.step()

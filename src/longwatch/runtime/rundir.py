@@ -1,10 +1,12 @@
 """One run's folder: what readers see of a live run, what is left of an ended one, and the channel back to it.
 
-    meta.json     who runs what since when; written once
+    meta.json     who runs what since when; written anew for each incarnation, and for the wait between two
     clocks        a small mapped file: the supervisor stores integers, readers look, nobody waits
     events.jsonl  one fact a line
     report.json   written whole when the run is over; a folder without it and without its supervisor: interrupted
-    channel       lines appended by `quiet`, `stop` and `checkpoint`, read by the supervisor when a limit is due
+    report-N.json the same of an incarnation that was followed by another one
+    channel       lines appended by `quiet`, `stop`, `checkpoint` and `hook`, read by the supervisor when a limit is due
+    agent.json    how an observed agent stands; agent.jsonl (and agent.jsonl.1) what it did: see `agent_log`
 
 After `create` nothing here raises: a full disk must not end a supervised run. The first failure stays in
 `RunDir.failed`, for the one note that the caller prints.
@@ -14,17 +16,12 @@ import os
 import time
 
 from longwatch.errors import StoreError
-from longwatch.jsonlean import dumps
+from longwatch.jsonlean import dumps, parse_object
 from longwatch.paths import ensure, is_run_id, rfc3339, run_folder, runs_folder
 from longwatch.posix import now, wall_of
 from longwatch.posix.clocks import MAX_SOURCES, Clocks
 from longwatch.posix.identity import Identity
 from longwatch.posix.supervisor import lives
-
-try:
-    from _json import make_scanner
-except ImportError:  # pragma: no cover - another Python
-    from json.scanner import make_scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +34,10 @@ KEEP_BYTES = 256 * 1024 * 1024
 #: Pruning lists the folder; done for every 20th run it costs nothing that anybody notices.
 PRUNE_SLACK = 20
 
-_FILES = ("meta.json", "clocks", "events.jsonl", "report.json", ".report.new", "channel")
+_FILES = (
+    "meta.json", ".meta.new", "clocks", "events.jsonl", "report.json", ".report.new", "channel", "agent.json",
+    ".agent.new", "agent.jsonl", "agent.jsonl.1",
+)  # fmt: skip
 #: A folder under this name is still being made, or was when its maker died.
 _BEGUN = ".new-"
 _CHANNEL_CHUNK = 64 * 1024
@@ -96,17 +96,35 @@ class RunDir:
         try:
             written = os.write(self._events, line)
         except OSError as error:
-            return self._fail("events.jsonl", error.strerror)
-        return written == len(line) or self._fail("events.jsonl", "the disk is full")
+            return self.fail("events.jsonl", error.strerror)
+        return written == len(line) or self.fail("events.jsonl", "the disk is full")
 
-    def write_report(self, report: "Mapping[str, object]") -> bool:
-        """Write the report whole: it is there or it is not. False on failure."""
-        begun = os.path.join(self.path, ".report.new")
+    def write_report(self, report: "Mapping[str, object]", *, over: bool = True) -> bool:
+        """Write the report whole: it is there or it is not. False on failure. Not `over`: another incarnation follows."""
+        return self._replace(
+            "report.json" if over else f"report-{report['attempt']}.json", ".report.new", report
+        )
+
+    def write_meta(self, meta: "Mapping[str, object]") -> bool:
+        """Say anew who runs what since when; False on failure."""
+        return self._replace("meta.json", ".meta.new", meta)
+
+    def write_agent(self, standing: "Mapping[str, object]") -> bool:
+        """Show how the run's agent stands; False on failure."""
+        return self._replace("agent.json", ".agent.new", standing)
+
+    def renew(self, meta: "Mapping[str, object]", started: int) -> None:
+        """Go on with the next incarnation of the same run."""
+        self.clocks.restart(started)
+        self.write_meta(meta)
+
+    def _replace(self, name: str, begun: str, content: "Mapping[str, object]") -> bool:
+        path = os.path.join(self.path, begun)
         try:
-            _write(begun, dumps(report).encode())
-            os.rename(begun, os.path.join(self.path, "report.json"))
+            _write(path, dumps(content).encode())
+            os.rename(path, os.path.join(self.path, name))
         except OSError as error:
-            return self._fail("report.json", error.strerror)
+            return self.fail(name, error.strerror)
         return True
 
     def channel(self) -> "list[dict[str, object]]":
@@ -132,7 +150,7 @@ class RunDir:
             while chunk := os.pread(self._channel, _CHANNEL_CHUNK, self._channel_offset + len(data)):
                 data += chunk
         except OSError as error:
-            self._fail("channel", error.strerror)
+            self.fail("channel", error.strerror)
         whole, newline, _ = data.rpartition(b"\n")
         self._channel_offset += len(whole) + len(newline)
         return [line for line in whole.split(b"\n") if line]
@@ -145,7 +163,8 @@ class RunDir:
         self._events = self._channel = -1
         self.clocks.close()
 
-    def _fail(self, what: str, why: str | None) -> bool:
+    def fail(self, what: str, why: str | None) -> bool:
+        """Note the first thing that could not be written; return False."""
         if self.failed is None:
             self.failed = f"{os.path.join(self.path, what)}: {why}"
         return False
@@ -165,6 +184,7 @@ def meta(
     limits: "Mapping[str, Mapping[str, object]]",
     sources: "Sequence[str]",
     log: str | None = None,
+    preset: str | None = None,
 ) -> dict[str, object]:
     """Return what meta.json holds. `command` is what may be recorded of it: see `options.recorded`.
 
@@ -190,6 +210,7 @@ def meta(
         "limits": limits,
         "sources": list(sources[:MAX_SOURCES]),
         "log": log,
+        "preset": preset,
     }
 
 
@@ -206,29 +227,6 @@ def _write(path: str, data: bytes) -> None:
             view = view[os.write(descriptor, view) :]
     finally:
         os.close(descriptor)
-
-
-class _Scanner:
-    """What the C scanner of JSON asks of its owner; the `json` package is too slow to import here."""
-
-    strict = False
-    object_hook = None
-    object_pairs_hook = None
-    parse_float = float
-    parse_int = int
-    parse_constant = float
-
-
-_scan = make_scanner(_Scanner)  # type: ignore[arg-type]
-
-
-def parse_object(line: bytes) -> "dict[str, object] | None":
-    """Return the JSON object in a line; None for anything else, whatever it is."""
-    try:
-        value, end = _scan(line.decode().strip(), 0)
-    except Exception:  # noqa: BLE001 - StopIteration, JSONDecodeError, UnicodeDecodeError, RecursionError: all mean no
-        return None
-    return value if isinstance(value, dict) and end == len(line.decode().strip()) else None
 
 
 def read_object(path: str) -> "dict[str, object] | None":
@@ -303,7 +301,7 @@ def _measure(folder: str) -> tuple[float, int]:
     """Return when a run folder changed last and the bytes in it."""
     size = 0
     changed = os.lstat(folder).st_mtime
-    for name in _FILES:
+    for name in _own(folder):
         try:
             found = os.lstat(os.path.join(folder, name))
         except OSError:
@@ -313,10 +311,23 @@ def _measure(folder: str) -> tuple[float, int]:
     return changed, size
 
 
+def _own(folder: str) -> list[str]:
+    """Return the names in a folder that we may have given."""
+    try:
+        reports = [name for name in os.listdir(folder) if _is_earlier_report(name)]
+    except OSError:
+        reports = []
+    return [*_FILES, *reports]
+
+
+def _is_earlier_report(name: str) -> bool:
+    return name.startswith("report-") and name.endswith(".json") and name[7:-5].isdigit()
+
+
 def _remove(folder: str) -> bool:
     """Remove a run folder by the names that we gave; False where anything else is in it, which stays."""
     try:
-        for name in _FILES:
+        for name in _own(folder):
             try:
                 os.unlink(os.path.join(folder, name))
             except FileNotFoundError:

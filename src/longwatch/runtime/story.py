@@ -6,6 +6,8 @@ from longwatch.core.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from longwatch.posix.postmortem import PostMortem
     from longwatch.posix.process import Process
 
@@ -38,8 +40,9 @@ class Story:
         return True
 
     def report(
-        self, watch: Watch, process: "Process | None", *, run: str, name: str, attempt: int, started_at: str
-    ) -> dict[str, object]:
+        self, watch: Watch, process: "Process | None", *, run: str, name: str, attempt: int, started_at: str,
+        agent: "Mapping[str, object] | None" = None, resume: str | None = None,
+    ) -> dict[str, object]:  # fmt: skip
         """Return the report as a plain dictionary."""
         end = self.facts[-1].at if self.facts else watch.started
         return build(
@@ -59,6 +62,8 @@ class Story:
             proof=self.proof,
             result_ok=watch.result_ok,
             notes=self.notes,
+            agent=agent,
+            resume=resume,
         )
 
 

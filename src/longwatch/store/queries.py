@@ -74,6 +74,23 @@ class Folder:
             return []
         return [event for event in found if event is not None]
 
+    def agent(self) -> dict[str, Any] | None:
+        """Return how the run's agent stands, or stood last; None where none was observed.
+
+        `ago_ms` is how long ago that was written: spans in it (`since_ms`) are older by as much.
+        """
+        report = self.report()
+        if report is not None:
+            found = report.get("agent")
+            return found if isinstance(found, dict) else None
+        found = read(os.path.join(self.path, "agent.json"))
+        if found is None:
+            return None
+        at = found.get("at_ms")
+        if not isinstance(at, int) or not (self.live and self.here):
+            return {**found, "ago_ms": 0}
+        return {**found, "ago_ms": max(0, now() - at)}
+
     def progressed(self) -> int:
         """Return when it progressed last, 0 for never: the supervisor stores this at its looks, sources at once."""
         return self._newest(PROGRESS, LAST)

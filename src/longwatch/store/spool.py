@@ -26,6 +26,7 @@ TRIM_ORDER = (
     "leftovers",
     "survivors",
     "limits",
+    "agent",
     "resume",
     "flags",
     "cwd",

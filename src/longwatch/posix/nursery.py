@@ -1,0 +1,96 @@
+"""A process that adopts a run's orphans in our place, and how it is told whose they are.
+
+A subreaper is handed the orphans of all runs below it alike. A program can shed its session, its environment and
+its image, but hardly anyone touches a limit that means nothing: the kernel has not counted file locks since 2.4.25,
+and still hands that limit down to every child. So each run is born with a number of its own in it, its *brand*.
+"""
+
+import os
+import sys
+
+from longwatch.core.record import Plain
+from longwatch.posix import kin
+from longwatch.posix.identity import Identity, process, read
+
+if sys.platform == "linux":
+    import resource
+
+_RLIMIT_LOCKS = 10
+_LINE = b"Max file locks"
+#: Beyond any number that a person would set, and within what every reader of JSON holds exactly.
+_LEAST, _BITS = 1 << 40, 52
+
+
+class Kept(Plain):
+    """One run of a nursery: who leads it, and its brand (0: it has none)."""
+
+    __slots__ = ("brand", "leader")
+
+    def __init__(self, leader: Identity, brand: int) -> None:
+        self.leader = leader
+        self.brand = brand
+
+
+class Nursery:
+    """The nursery of one run: the process `keeper`, and `runs`, all that it keeps now, by id.
+
+    Its owner changes `runs` as runs come and go. `keeper` has to be a subreaper. Without a `run_id` it is that of
+    all runs together.
+    """
+
+    __slots__ = ("keeper", "run_id", "runs")
+
+    def __init__(self, keeper: Identity, run_id: str, runs: dict[str, Kept]) -> None:
+        self.keeper = keeper
+        self.run_id = run_id
+        self.runs = runs
+
+    def alive(self) -> bool:
+        """Return whether it still adopts; when it is gone, orphans go where all others do."""
+        return self.keeper.alive()
+
+    def orphans(self, variable: str) -> list[int]:
+        """Return the adopted children that belong to the run, zombies included; no leaders."""
+        lookup = kin.children if kin.has_children_files() else kin.children_in(kin.table())
+        leaders = {kept.leader.pid for kept in self.runs.values()}
+        found = [pid for pid in lookup(self.keeper.pid) if pid not in leaders]
+        return [pid for pid in found if self._ours(pid, variable)] if self.run_id else found
+
+    def _ours(self, pid: int, variable: str) -> bool:
+        """Tell by the brand. What has none, or one that was made below us, is told by session, group and mark.
+
+        And what has none at all can only belong to the one run that there is.
+        """
+        kept, brand = self.runs.get(self.run_id), brand_of(pid)
+        if kept is not None:
+            if brand and brand == kept.brand:
+                return True
+            if brand and any(brand == other.brand for other in self.runs.values()):
+                return False
+            info = process(pid)
+            if info is not None and kept.leader.pid in (info.sid, info.pgid):
+                return True
+            if len(self.runs) == 1 and not (brand and kept.brand):
+                return True
+        return kin.carries(pid, f"{variable}={self.run_id}")
+
+
+def new_brand() -> int:
+    """Return a number that no other run has."""
+    return _LEAST | int.from_bytes(os.urandom(8), sys.byteorder) >> 64 - _BITS
+
+
+def wear(brand: int) -> bool:
+    """Take on a brand that whatever is started from now on is born with. False where that is not possible."""
+    try:
+        resource.setrlimit(_RLIMIT_LOCKS, (brand, resource.getrlimit(_RLIMIT_LOCKS)[1]))
+    except (OSError, ValueError):
+        return False  # somebody has limited it for real: runs are told apart by the other signs
+    return True
+
+
+def brand_of(pid: int) -> int:
+    """Return a process's brand; 0 when it has none, or is gone."""
+    _, found, rest = (read(f"/proc/{pid}/limits") or b"").partition(_LINE)
+    value = rest.split(None, 1)[0] if found else b""
+    return int(value) if value.isdigit() and int(value) >= _LEAST else 0

@@ -1,0 +1,1 @@
+"""Commands for models, limits for humans: the command tool as an object, as a verb, and as an MCP server."""
