@@ -58,12 +58,19 @@ test-all: venv ## Run all tests on each supported Python that is here
 	    $$venv/bin/python -m $(PYTEST) || failed="$$failed $$version"; \
 	done; test -z "$$failed" || { echo "failed on:$$failed"; exit 1; }
 
+AGENTS := claude codex copilot gemini opencode pi qwen
+
+# Three at a time: one test waits for eleven minutes, and agents in node fill a core each.
 test-lab: venv ## Run real agent programs against a scripted model
-	@mkdir -p .cache
-	@test -d .cache/agents/claude/claude_agent_sdk \
-	    || $(BIN)/python tests/lab/agents.py install claude --into .cache/agents >.cache/agents.log 2>&1 \
-	    || echo "claude cannot be installed here, so its tests are skipped (see .cache/agents.log)"
-	$(BIN)/python -m pytest -m lab -rs -n 4 --dist worksteal tests/lab
+	@mkdir -p .cache/agents
+	@for agent in $(AGENTS); do \
+	    test -e .cache/agents/.$$agent && continue; \
+	    echo "installing $$agent"; \
+	    $(BIN)/python tests/lab/agents.py install $$agent --into .cache/agents >>.cache/agents.log 2>&1 \
+	    && touch .cache/agents/.$$agent \
+	    || echo "$$agent cannot be installed here, so its tests are skipped (see .cache/agents.log)"; \
+	done
+	$(BIN)/python -m pytest -m lab -rs -n 3 --dist worksteal tests/lab
 
 SDKS := $(VENV)-sdks
 
@@ -98,7 +105,7 @@ bench: venv ## Measure an installed wheel against its peers, and print ratios
 	@rm -rf dist
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
-	@$(VENV)-bench/bin/python -m pip install --quiet "$$(ls dist/*.whl)[all]"
+	@$(VENV)-bench/bin/python -m pip install --quiet "$$(ls dist/*.whl)[all]" trio
 	@$(VENV)-bench/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(VENV)-bench/bin/python -m bench $(ARGS)
 

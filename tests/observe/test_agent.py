@@ -213,7 +213,7 @@ def test_a_limit_that_is_over_is_no_more(home: Path) -> None:
     assert limit.until == WALL
     one.hear(2, record(e.Limited("rate"), at=WALL + 10))
     assert one.as_dict(3)["limit"] == {"cls": "rate", "until": None, "text": ""}
-    one.hear(3, record(e.Text("word")))
+    one.hear(3, record(e.Text("word"), at=WALL + 20))
     assert one.limit is None
 
 

@@ -9,6 +9,7 @@ from longwatch.observe.agent import Agent
 from longwatch.observe.dialects import load
 from longwatch.observe.record import STREAM, WORDS, Record
 
+WALL = 1_893_553_445_000
 SESSION = "01234567-89ab-4cde-8f01-23456789abcd"
 
 
@@ -36,9 +37,9 @@ def agent() -> Agent:
     return agent_of("gemini")
 
 
-def printed(*events: e.Event, raw_type: str = "") -> Record:
+def printed(*events: e.Event, raw_type: str = "", at: int | None = None) -> Record:
     """Return a record of the agent's stream, or of its words."""
-    return Record(events, source=STREAM, raw_type=raw_type)
+    return Record(events, source=STREAM, raw_type=raw_type, at=at)
 
 
 def test_words_are_no_stream_of_records(agent: Agent) -> None:
@@ -82,11 +83,12 @@ def test_the_file_knows_a_failure_that_the_stream_calls_a_success(
 
 def test_a_limit_outlives_what_was_said_before_it(agent: Agent) -> None:
     """The file is read after the words on stderr, but tells of what was before them."""
-    agent.printed(printed(e.Failed("usage", message="No more."), e.Limited("usage"), raw_type=WORDS), 20)
-    agent.hear(10, Record((e.Text("Hello."),)))
+    wrong = (e.Failed("usage", message="No more."), e.Limited("usage"))
+    agent.printed(printed(*wrong, raw_type=WORDS, at=WALL), 20)
+    agent.hear(30, Record((e.Text("Hello."),), at=WALL - 5))
     assert agent.limit is not None
     assert agent.trouble == "No more."
-    agent.hear(30, Record((e.Text("Again."),)))
+    agent.hear(40, Record((e.Text("Again."),), at=WALL + 5))
     assert (agent.limit, agent.trouble) == (None, "")
 
 

@@ -595,3 +595,40 @@ def test_paths() -> None:
         None,
         None,
     ]
+
+
+SHELL = "Command: cat x\nDirectory: (root)\nOutput: x\nExit Code: 0\nProcess Group PGID: {}"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "source", "ended"),
+    [
+        (
+            "qwen", "disk",
+            lambda call, n: {"type": "tool_result", "sessionId": "s", "message": {"parts": [{"functionResponse": {
+                "id": call, "response": {"output": SHELL.format(n)}}}]}, "toolCallResult": {"callId": call}},
+        ),
+        (
+            "qwen", "stream",
+            lambda call, n: {"type": "user", "message": {"content": [
+                {"type": "tool_result", "tool_use_id": call, "content": SHELL.format(n)}]}},
+        ),
+        (
+            "gemini", "disk",
+            lambda call, n: {"id": call, "type": "gemini", "toolCalls": [{"id": call, "status": "success", "result": [
+                {"functionResponse": {"response": {"output": SHELL.format(n)}}}]}]},
+        ),
+        (
+            "copilot", "disk",
+            lambda call, n: {"type": "tool.execution_complete", "data": {"toolCallId": call, "success": True, "result": {
+                "content": f"x\n<shellId: {n} completed with exit code 0>"}}},
+        ),
+    ],
+)  # fmt: skip
+def test_equal_results_look_equal(dialect: str, source: str, ended: Any) -> None:
+    """An id that is given out anew with each result is no difference: the same answer is the same answer."""
+    events = corpus.read_lines(dialect, source, ended("c1", 101), ended("c2", 202)).events
+    results = [event.result for event in events if isinstance(event, e.ToolResult)]
+    assert len(results) == 2
+    assert results[0] == results[1]
+    assert "x" in str(results[0])

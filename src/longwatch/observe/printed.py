@@ -109,10 +109,12 @@ class Printed:
         return self._words(line, now)
 
     def _record(self, line: bytes, now: int) -> bool:
-        return self._tell(self._reader.read(line, wall=time.time_ns() // 1_000_000), now)
+        return self._tell(self._reader.read(line, wall=_wall()), now)
 
     def _words(self, line: bytes, now: int) -> bool:
         records = self._reader.stderr(line)
+        for record in records:
+            record.at = record.at or _wall()  # a terminal's words have no time of their own
         if records:
             return self._tell(records, now)
         return self.rule is None or self.rule.feed(memoryview(line + b"\n"), now)
@@ -120,3 +122,7 @@ class Printed:
     def _tell(self, records: list[Record], now: int) -> bool:
         found = [self._told(record, now) for record in records]
         return any(found)
+
+
+def _wall() -> int:
+    return time.time_ns() // 1_000_000

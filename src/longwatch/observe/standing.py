@@ -66,7 +66,7 @@ class Standing:
         self._counts = dict.fromkeys(_COUNTED, 0)
         #: Errors with nothing behind them yet, by whose they are: the agent's own is "".
         self._troubles: dict[str, str] = {}
-        #: When the newest thing went wrong, by whose it is.
+        #: When the newest thing went wrong, in ms since 1970 (0: nobody says), by whose it is.
         self._wrong: dict[str, int] = {}
         self._silences = Silences(started)
         #: Calls that went well as far as anybody said.
@@ -104,9 +104,9 @@ class Standing:
             if handler is not None:
                 handler(self, event, at, record)
             if isinstance(event, _WRONG):
-                self._wrong[record.sub] = at
-            elif isinstance(event, _GOES_ON) and at >= self._wrong.get(record.sub, at):
-                # What is read later may have been before.
+                self._wrong[record.sub] = record.at or 0
+            elif isinstance(event, _GOES_ON) and not 0 < (record.at or 0) < self._wrong.get(record.sub, 0):
+                # By its own time: what is read later may have been before.
                 self._troubles.pop(record.sub, None)
                 self.limit = None if not record.sub else self.limit
 

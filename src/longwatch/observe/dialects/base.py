@@ -18,6 +18,7 @@ from longwatch.resets import span as read_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, ClassVar
 
@@ -90,6 +91,8 @@ class Reader:
 
     #: Types of records that never mean anything; a long line of such a type is not decoded.
     noise: "ClassVar[frozenset[str]]" = frozenset()
+    #: What differs in equal results: the ids that the program gives out.
+    varying: "ClassVar[re.Pattern[str] | None]" = None
 
     def __init__(self, source: str = DISK) -> None:
         self.source = source
@@ -159,6 +162,10 @@ class Reader:
         """Return the records of a line on the agent's stderr: words that only a program prints of itself."""
         del line
         return []
+
+    def steady(self, said: str) -> str:
+        """Return a result without what its program adds to it anew each time: equal results have to look equal."""
+        return said if self.varying is None else self.varying.sub("", said)
 
     # -- what dialects write
 

@@ -147,7 +147,7 @@ class ClaudeReader(Reader):
         found = None if ok else _EXIT.match(said)
         code = int(found[1]) if found else None
         why = "" if ok else _why(said, code, detail, _decision(value, call))
-        events = self.calls.ended(e.ToolResult(call, ok, code, why, result=said))
+        events = self.calls.ended(e.ToolResult(call, ok, code, why, result=self.steady(said)))
         if call in self._asked:
             events = (
                 e.Permission("denied" if why == "denied" else "allowed", self._asked.pop(call)),

@@ -4,6 +4,8 @@ A command that failed is a success with an exit code. One that outlives its firs
 neither code nor end: it still runs.
 """
 
+import re
+
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
 from longwatch.observe.dialects.loose import kind_of, number, table, tables, text
@@ -24,6 +26,8 @@ _UNATTENDED = "could-not-request"
 
 class CopilotReader(Reader):
     """Reads a file of events or a stream."""
+
+    varying: "ClassVar[re.Pattern[str]]" = re.compile(r"(?<=<shellId: )\d+")
 
     def __init__(self, source: str = DISK) -> None:
         super().__init__(source)
@@ -86,7 +90,7 @@ class CopilotReader(Reader):
             return self.calls.ended(e.ToolResult(call, partial=True)), ""
         reason = text(table(data.get("error")).get("code"))
         why = "" if ok else reason if reason == "denied" else "error"
-        return self.calls.ended(e.ToolResult(call, ok, code, why, result=said)), ""
+        return self.calls.ended(e.ToolResult(call, ok, code, why, result=self.steady(said))), ""
 
     def _moved(self, data: "dict[str, Any]", at: object, sub: str) -> "Found":
         """A tool's own output or progress."""

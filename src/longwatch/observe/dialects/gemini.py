@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 _ATTEMPT = re.compile(rb"^Attempt (\d{1,4}) failed(?: with status (\d{3}))?\b.*Retrying")
 _GAVE_UP = re.compile(rb"^Error when talking to Gemini API .*? \w*Error: (.{1,300})")
+#: The process group of a command, which stands below its output.
+GROUP = re.compile(r"\nProcess Group PGID: \d+$")
 #: What the program says of a command's end: in the file, and in the stream where the command itself said nothing.
 EXIT_ON_DISK, EXIT_IN_STREAM = "Exit Code: ", "Command exited with code: "
 
 
 class GeminiReader(Reader):
     """Reads a chat file or a stream."""
+
+    varying: "ClassVar[re.Pattern[str]]" = GROUP
 
     def interpret(self, value: "dict[str, Any]") -> "Iterable[Record]":
         """Return what a line means: several instants where a message holds its calls."""
@@ -111,7 +115,7 @@ class GeminiReader(Reader):
         status = text(call.get("status"))
         said = "".join(_response(part) for part in tables(call.get("result")))
         return self.calls.ended(
-            _result(text(call.get("id")), status, trailer(said, "\n" + EXIT_ON_DISK), said)
+            _result(text(call.get("id")), status, trailer(said, "\n" + EXIT_ON_DISK), self.steady(said))
         )
 
     # -- the stream
@@ -139,7 +143,7 @@ class GeminiReader(Reader):
         said = text(value.get("output"))
         code = trailer(said, EXIT_IN_STREAM) if said.startswith(EXIT_IN_STREAM) else None
         return self.calls.ended(
-            _result(text(value.get("tool_id")), text(value.get("status")), code, said)
+            _result(text(value.get("tool_id")), text(value.get("status")), code, self.steady(said))
         ), ""
 
     def _error(self, value: "dict[str, Any]") -> "Found":

@@ -7,12 +7,13 @@ text of its result, on disk only: in the stream that text is what the command pr
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
 from longwatch.observe.dialects.claude import ClaudeReader
-from longwatch.observe.dialects.gemini import EXIT_ON_DISK, GeminiReader
+from longwatch.observe.dialects.gemini import EXIT_ON_DISK, GROUP, GeminiReader
 from longwatch.observe.dialects.loose import kind_of, number, table, tables, text, trailer
 from longwatch.observe.record import DISK, STREAM, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, ClassVar
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 class QwenReader(Reader):
     """Reads a chat file."""
+
+    varying: "ClassVar[re.Pattern[str]]" = GROUP
 
     def interpret(self, value: "dict[str, Any]") -> "Iterable[Record]":
         """Return what a line means."""
@@ -70,7 +73,7 @@ class QwenReader(Reader):
         ok = status not in ("error", "cancelled")
         why = "" if ok else "interrupted" if status == "cancelled" else "error"
         code = trailer(said, "\n" + EXIT_ON_DISK)
-        return self.calls.ended(e.ToolResult(call, ok, code, why, result=said)), ""
+        return self.calls.ended(e.ToolResult(call, ok, code, why, result=self.steady(said))), ""
 
     def _system(self, value: "dict[str, Any]") -> "Found":
         subtype, payload = text(value.get("subtype")), table(value.get("systemPayload"))
@@ -94,6 +97,8 @@ class QwenReader(Reader):
 
 class QwenStreamReader(ClaudeReader):
     """Reads the stream, whose last word may be an error that it calls a success."""
+
+    varying: "ClassVar[re.Pattern[str]]" = GROUP
 
     def interpret(self, value: "dict[str, Any]") -> "Iterable[Record]":
         """Return what a line means."""
