@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
-from longwatch.streams.guard import guard
-
 from longwatch.limits import Limits
 from longwatch.observe import events as e
 from longwatch.reached import LimitReached
 from longwatch.streams import adapters
+from longwatch.streams.guard import guard
 
 # A window of silence that no healthy test double fills, and a budget of calls that only a hung one reaches.
 SHORT = 0.3

@@ -207,7 +207,7 @@ class TestEnd:
         del tool
         helpers.wait_until(lambda: not helpers.alive(keeper))
         script = "import longwatch\nprint(longwatch.CommandTool()(['sh', '-c', 'echo $PPID']).stdout)"
-        done = helpers.run_command([sys.executable, "-W", "error", "-c", script])
+        done = helpers.run_command([sys.executable, "-W", "error", "-c", script], measured=False)
         assert (done.code, done.err) == (0, "")
         helpers.wait_until(lambda: not helpers.alive(int(done.out)))
 
