@@ -153,3 +153,17 @@ def test_start_times_tell_two_lives_of_a_program_apart() -> None:
             later = identity(second.pid)
             assert later is not None
             assert later.start > earlier.start
+
+
+def test_what_goes_between_opening_and_reading_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A descriptor that is closed while somebody looks at it is no error of whoever looks."""
+    subject = os.open(os.devnull, os.O_RDONLY)
+    really = os.open
+
+    def and_close(path: str, flags: int) -> int:
+        found = really(path, flags)
+        os.close(subject)
+        return found
+
+    monkeypatch.setattr(os, "open", and_close)
+    assert module.read(f"/proc/self/fdinfo/{subject}") is None

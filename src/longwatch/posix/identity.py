@@ -106,8 +106,8 @@ def read(path: str, size: int = 4096, limit: int = 1 << 20) -> bytes | None:
         while chunk and len(data) < limit:
             chunk = os.read(fd, 65536)
             data += chunk
-    except (ProcessLookupError, PermissionError):
-        return None
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # gone since it was opened: a process, or the descriptor that an `fdinfo` is about
     finally:
         os.close(fd)
     return data
