@@ -113,3 +113,17 @@ def tmux(tmp_path: Path) -> Iterator[helpers.Tmux]:
     terminal = helpers.Tmux(tmp_path)
     yield terminal
     terminal.close()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let transcripts be searched for at each look, not only now and then."""
+    monkeypatch.setattr("longwatch.observe.transcript.SEARCH", 0)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """Return the directory in which agents work."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder

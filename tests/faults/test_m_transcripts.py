@@ -10,21 +10,10 @@ import pytest
 from helpers import wait_until
 from transcripts import Agent, call, line, names, result, text, watching
 
+#: Every one of them is found at the first look.
+pytestmark = pytest.mark.usefixtures("eager")
+
 WINDOW = 400
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search at each look."""
-    monkeypatch.setattr("longwatch.observe.transcript.SEARCH", 0)
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """Return the directory in which agents work."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

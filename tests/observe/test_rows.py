@@ -15,6 +15,9 @@ from longwatch.observe.transcript import Transcript
 from longwatch.posix import now
 from transcripts import Agent, company
 
+#: Every one of them is found at the first look.
+pytestmark = pytest.mark.usefixtures("eager")
+
 SCHEMA = """
     CREATE TABLE session (id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, time_created INT, time_updated INT);
     CREATE TABLE event (id INTEGER PRIMARY KEY, aggregate_id TEXT, seq INT, type TEXT, data TEXT);
@@ -57,20 +60,6 @@ class Store:
             (session, number, PART, data),
         )
         self.ask("UPDATE session SET time_updated = ? WHERE id = ?", (at, session))
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch):
-    """Search at each look."""
-    monkeypatch.setattr("longwatch.observe.transcript.SEARCH", 0)
-
-
-@pytest.fixture
-def work(tmp_path):
-    """Return the directory in which agents work."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

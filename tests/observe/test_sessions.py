@@ -14,23 +14,12 @@ from longwatch.observe import places
 from longwatch.observe.places import PLACES, Shelf
 from transcripts import Agent, Job, call, line, names, result, text, watching
 
+#: Every one of them is found at the first look.
+pytestmark = pytest.mark.usefixtures("eager")
+
 EARLIER = 3_600
 #: The agents that keep each conversation in a file.
 FILES = [name for name in PLACES if name != "opencode"]
-
-
-@pytest.fixture(autouse=True)
-def eager(monkeypatch):
-    """Search at each look."""
-    monkeypatch.setattr("longwatch.observe.transcript.SEARCH", 0)
-
-
-@pytest.fixture
-def work(tmp_path):
-    """Return the directory in which agents work."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

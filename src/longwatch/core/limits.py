@@ -17,7 +17,8 @@
     loop     no clock: due when the same call came so many times in a row
 
 The end of `ready` restarts what it held: after a long rest the first word of a turn must not find the limit
-overdue. For the same reason a hold that outlasted the window of `first` or `effect` gives them another. Comparison is `>=`; at the same millisecond the order of the table decides.
+overdue. For the same reason a hold that outlasted the window of `first` or `effect` gives them another.
+Comparison is `>=`; at the same millisecond the order of the table decides.
 """
 
 from longwatch.core.holds import ASKED, BLIND, CALL, PAUSED, QUIET, READY, UNARMED, Holds
