@@ -11,7 +11,7 @@ SUPPORTED := 3.11 3.12 3.13
 PYTHON ?= $(or $(shell scripts/find-python $(SUPPORTED)),python3)
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := pytest -n $(WORKERS) --dist loadfile
+PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Some machines forbid byte code, which doubles the start of everything that is measured and tested here.
 unexport PYTHONDONTWRITEBYTECODE
@@ -84,8 +84,18 @@ $(SDKS)/.installed: pyproject.toml tests/sdks/requirements.txt
 test-sdks: $(SDKS)/.installed ## Guard streams of real agent SDKs with their own test doubles
 	LONGWATCH_SDKS=1 $(SDKS)/bin/python -m pytest -m sdk -o pythonpath=tests tests/sdks
 
-test-engines: ## Run the tests of cluster engines
-	@echo "there are none yet: nothing runs beyond one machine so far"
+ENGINES := $(VENV)-engines
+
+$(ENGINES)/.installed: pyproject.toml
+	@test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
+	@echo "installing ray into $(ENGINES)"
+	@$(ENGINES)/bin/python -m pip install --quiet --editable '.[all,ray]' 'pytest>=8.3' 'pytest-timeout>=2.3' \
+	    'hypothesis>=6.120'
+	@touch $@
+
+# One after the other: a cluster on loopback takes a gigabyte, and a frozen node all patience.
+test-engines: $(ENGINES)/.installed ## Run items on the local engine and on a Ray cluster of three nodes on loopback
+	LONGWATCH_ENGINES=1 $(ENGINES)/bin/python -m pytest -m 'engine or not engine' tests/engines
 
 soak: venv ## Repeat the torture tests a hundred times under load
 	$(BIN)/python -m $(PYTEST) -m soak --timeout 1800

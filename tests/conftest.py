@@ -2,7 +2,9 @@
 
 import hashlib
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,6 @@ FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
     "XDG_CACHE_HOME": ".cache",
     "XDG_DATA_HOME": ".local/share",
-    "XDG_RUNTIME_DIR": "run",
 }
 PURE = helpers.ROOT / "tests" / "core"
 # How long what a test has ended may take to be gone, in seconds.
@@ -39,24 +40,41 @@ def pytest_configure() -> None:
             signal.signal(number, usual)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hand out the files that take longest first, so that no worker is left with one of them at the end."""
+    listed = (helpers.ROOT / "tests" / "slowest.txt").read_text().split()
+    ranks = {name: rank for rank, name in enumerate(listed)}
+    items.sort(key=lambda item: ranks.get(os.path.relpath(item.path, helpers.ROOT), len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder with the homes of this worker's tests."""
     return tmp_path_factory.mktemp("homes")
 
 
+@pytest.fixture(scope="session")
+def runtimes() -> Iterator[Path]:
+    """Return the folder of this worker's runtime folders: a short path, as it is everywhere, for sockets need one."""
+    folder = tempfile.mkdtemp(prefix="lw-", dir="/tmp")
+    yield Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
-def home(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def home(homes: Path, runtimes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Give the test an empty home, and environment variables that hold nothing of the user's."""
     folder = homes / hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:12]
     folder.mkdir(exist_ok=True)
-    (folder / "run").mkdir(mode=0o700, exist_ok=True)
+    runtime = runtimes / folder.name[:8]
+    runtime.mkdir(mode=0o700, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         for name in [*UNWANTED, *(name for name in os.environ if name.startswith("LONGWATCH_"))]:
             patch.delenv(name, raising=False)
         patch.setenv("HOME", str(folder))
         for name, place in FOLDERS.items():
             patch.setenv(name, str(folder / place))
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
         yield folder
 
 

@@ -222,7 +222,7 @@ class FakeProcess:
         self.reactor = self
         self.ended: tuple[int | None, int | None] | None = None
         self.ended_at = 0
-        self.drained = False
+        self.drained = self.shared = False
         self.clock = clock
         self.changed: Callable[[], object] = lambda: None
 
@@ -260,7 +260,7 @@ class FakeTree:
         """Let the process die of it."""
         self.process.end(None, number)
 
-    def infos(self) -> list[Any]:
+    def infos(self, *, since: int | None = None) -> list[Any]:
         """Find nobody."""
         return []
 

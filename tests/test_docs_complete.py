@@ -14,11 +14,20 @@ import pytest
 import longwatch
 import longwatch.testing
 from helpers import ROOT
-from longwatch import errors
+from longwatch import errors, metrics, notices
+from longwatch.api import models
+from longwatch.api.app import app_for
+from longwatch.api.service import Service
 from longwatch.cli import schema
 from longwatch.cli.verbs import ALIASES, GROUP, VERBS
-from longwatch.core import facts
+from longwatch.core import facts, restarts, service_states, service_words
 from longwatch.core.outcomes import ORIGINS, OUTCOMES, REASONS
+from longwatch.core.service_facts import FACTS
+from longwatch.daemon import asking, triggers
+from longwatch.notify.channels import Hook
+from longwatch.notify.incidents import Incident, Telling
+from longwatch.notify.messages import document
+from longwatch.notify.word import Word
 from longwatch.observe.events import KINDS
 from longwatch.option_table import OPTIONS, SOURCES
 from longwatch.options import options_for
@@ -51,6 +60,26 @@ def facts_on_the_wire() -> list[str]:
     """Return the names of all events."""
     kinds = [kind for kind in vars(facts).values() if inspect.isclass(kind) and issubclass(kind, facts.Fact)]
     return [schema.fact_name(kind) for kind in kinds if kind is not facts.Fact]
+
+
+def routes() -> list[tuple[str, str]]:
+    """Return method and path of everything that the API serves, as its own document says."""
+    paths = app_for(Service(None, None, "")).openapi()["paths"]  # type: ignore[arg-type]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+def questions() -> list[str]:
+    """Return what clients may send, by its keys, and what they may ask for behind the question mark."""
+    asked = inspect.getmembers(models, inspect.isclass)
+    keys = [key for _, kind in asked if issubclass(kind, models.Question) for key in kind.model_fields]
+    found = app_for(Service(None, None, "")).openapi()["paths"].values()  # type: ignore[arg-type]
+    given = [one for path in found for method in path.values() for one in method.get("parameters", ())]
+    return [*keys, *(one["name"] for one in given if one["in"] == "query")]
+
+
+def notice() -> dict[str, object]:
+    """Return what a channel is told, as an example."""
+    return document(Telling("test", [Word("test", "", "arrived")], Incident("test", 0, {})), "here", 0)
 
 
 def functions(module: object) -> list[str]:
@@ -92,6 +121,26 @@ NAMES = {
     ),
     "events of an agent": Names(KINDS, ("report.md",)),
     "verbs": Names((*VERBS, *ALIASES), ("verbs.md",)),
+    "events of a daemon": Names(FACTS, ("events.md",)),
+    "states": Names(service_states.STATES, ("harnesses.md",)),
+    "holds": Names(metrics.HOLDS, ("harnesses.md",)),
+    "restart policies": Names(
+        (restarts.ALWAYS, restarts.UNLESS_STOPPED, restarts.ON_FAILURE, restarts.NO), ("harnesses.md",)
+    ),
+    "why runs begin": Names(
+        (
+            service_words.AUTOSTART,
+            service_words.RESTART,
+            service_words.RELEASE,
+            service_words.MANUAL,
+            "schedule",
+        ),
+        ("harnesses.md",),
+    ),
+    "keys of a notice": Names(notice(), ("notices.md",)),
+    "variables of a hook": Names(Hook(("x",)).variables(notice()), ("notices.md",)),
+    "what is sent to the API": Names(questions(), ("api.md",)),
+    "kinds of refusals": Names(asking.KINDS, ("api.md",)),
 }
 
 
@@ -100,6 +149,79 @@ def test_everything_is_named(kind: str) -> None:
     """What there is stands in the reference, as code; what is missing is listed."""
     names, pages = NAMES[kind]
     assert sorted(set(names) - named(*pages)) == []
+
+
+def rows(page: str) -> list[list[str]]:
+    """Return the rows of the tables of a page, as their cells."""
+    lines = (REFERENCE / page).read_text().splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_keys_stand_beside_their_event(name: str) -> None:
+    """The row of an event of a daemon names each of its keys; those of nearly all are told once."""
+    row = next(row for row in rows("events.md") if row[0] == f"`{name}`")
+    keys = {key for span in SPAN.findall(" ".join(row[1:])) for key in WORD.findall(span)}
+    assert sorted({*FACTS[name].__slots__} - keys - {"at", "harness"}) == []
+
+
+def test_metrics_are_told_as_they_are() -> None:
+    """The table of metrics is that of the code: type, labels and meaning."""
+    there = {row[0]: row for row in rows("metrics.md")}
+    wanted = {}
+    for name, kind, text, label, *_ in metrics.OF_HARNESS:
+        labels = "`harness`" + f", `{label}`" * (label is not None)
+        wanted[f"`longwatch_{name}{'_total' * (kind == 'counter')}`"] = [kind, labels, text]
+    for name, kind, text, *_ in metrics.OF_DAEMON:
+        wanted[f"`longwatch_{name}{'_total' * (kind == 'counter')}`"] = [kind, "", text]
+    assert {name: there.get(name, [])[1:] for name in wanted} == wanted
+    assert [name for name in metrics.names() if f"`{name}`" not in there] == []
+    assert [text for text in metrics.OTHERS.values() if text not in {row[-1] for row in there.values()}] == []
+
+
+def test_alerts_are_told() -> None:
+    """Each alert of the rules file stands on the page of metrics."""
+    alerts = re.findall(r"alert: (\w+)", metrics.rules())
+    assert [row[0].strip("`") for row in rows("metrics.md") if row[0].startswith("`Longwatch")] == alerts
+
+
+def test_notices_are_told_as_they_are() -> None:
+    """The table of notices is that of the code: whether it is told by itself, and when."""
+    there = {row[0]: row[1:] for row in rows("notices.md")}
+    wanted = {
+        f"`{name}`": ["yes" if notice.default else "no", notice.meaning]
+        for name, notice in notices.EVENTS.items()
+    }
+    assert {name: there.get(name) for name in wanted} == wanted
+
+
+def test_states_and_what_follows() -> None:
+    """The table of states is that of the code: which may follow which."""
+    there = {row[0].strip("`"): tuple(SPAN.findall(row[2])) for row in rows("harnesses.md") if len(row) == 3}
+    assert {state: there.get(state) for state in service_states.EDGES} == service_states.EDGES
+
+
+@pytest.mark.parametrize(("method", "path"), routes())
+def test_paths_of_the_api(method: str, path: str) -> None:
+    """Each request that the API takes stands on its page."""
+    assert f"`{method} {path}`" in (REFERENCE / "api.md").read_text()
+
+
+def test_ways_to_verify() -> None:
+    """Each way to verify a webhook stands on the page about webhooks."""
+    text = (ROOT / "docs" / "how-to" / "webhooks.md").read_text()
+    assert [way for way in (*triggers.PRESETS, *triggers.ALIASES) if f"`{way}`" not in text] == []
+
+
+def test_variables_of_a_program() -> None:
+    """What the code puts into the environment of a program stands on the page of variables."""
+    pattern = re.compile(r'"(LONGWATCH_[A-Z_]+)"')
+    sources = [
+        ROOT / "src" / "longwatch" / name
+        for name in ("runtime/openings.py", "daemon/agents.py", "options.py")
+    ]
+    found = {name for path in sources for name in pattern.findall(path.read_text())}
+    assert sorted(found - named("environment.md")) == []
 
 
 @pytest.mark.parametrize("verb", ["run", "timeout"])

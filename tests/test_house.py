@@ -51,7 +51,7 @@ def test_a_tidy_test_passes(tmp_path: Path) -> None:
 def test_home_is_empty_and_own(home: Path, tmp_path: Path) -> None:
     """No test sees the user's home, settings or state."""
     assert os.environ["HOME"] == str(home)
-    assert [path.name for path in home.iterdir()] == ["run"]
+    assert [path.name for path in home.iterdir()] == []
     assert not [name for name in os.environ if name.startswith("LONGWATCH_") and name != helpers.MARKER]
     assert tmp_path not in home.parents
 

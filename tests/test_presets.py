@@ -118,7 +118,7 @@ def test_what_a_named_preset_adds(command: str, completed: str) -> None:
         ("gemini", "gemini --resume ID"),
         ("claude --resume OLD -p x", "claude --resume ID -p 'Continue where you left off.'"),
         ("codex exec --json 'do it'", "codex exec resume ID --json 'Continue where you left off.'"),
-        ("codex 'do it'", None),
+        ("codex 'do it' -m m", "codex resume ID 'Continue where you left off.' -m m"),
         ("opencode run --session=OLD hi", "opencode run --session ID 'Continue where you left off.'"),
         ("npx pi hi", "npx pi --session ID 'Continue where you left off.'"),
         ("pytest -q", None),
@@ -131,6 +131,25 @@ def test_how_a_conversation_goes_on(command: str, resumed: str | None) -> None:
     assert preset is not None
     assert presets.resumed(preset, words, "ID") == (resumed and shlex.split(resumed))
     assert presets.resumed(preset, words, "") is None
+
+
+@pytest.mark.parametrize(
+    ("command", "resumed"),
+    [
+        ("claude --model m 'do it'", "claude --resume ID --model m"),
+        ("claude", "claude --resume ID"),
+        ("claude --print=x", "claude --resume ID --print"),
+        ("claude -p x", "claude --resume ID -p"),
+        ("codex 'do it'", "codex resume ID"),
+        ("opencode run hi", "opencode run --session ID"),
+    ],
+)
+def test_a_conversation_that_is_only_opened_again(command: str, resumed: str) -> None:
+    """Who waited to be spoken to is not told to go on, nor what it was told at first."""
+    words = shlex.split(command)
+    preset = presets.recognised(words)
+    assert preset is not None
+    assert presets.resumed(preset, words, "ID", None) == shlex.split(resumed)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ def test_other_bad_ends_raise_run_failed(reason, code, signal, status):
         "out",
         "err",
     )
-    assert (error.partial, error.reason, str(error)) == (bad, reason, bad.message)
+    said = bad.message + (": err" if reason == "exited" else "")
+    assert (error.partial, error.reason, str(error)) == (bad, reason, said)
 
 
 def test_every_reason_is_met():

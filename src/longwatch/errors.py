@@ -38,3 +38,13 @@ class UnitError(UsageError, ValueError):
 
 class StoreError(LongwatchError):
     """A file of ours cannot be used as it is. Not raised for a torn one: that is set aside and said."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return where in our files an error was raised, in brackets; empty where nobody knows."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return ""
+    return f" ({place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno})"

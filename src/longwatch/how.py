@@ -25,10 +25,11 @@ def how(program: str, report: "Mapping[str, Any]") -> str:
     """Return one line: the program, and how its run ended."""
     if report["termination_reason"] == "spawn_failed":
         return str(report["notes"][0])
-    return f"{program}: {_how(report)}"
+    return f"{program}: {in_short(report)}"
 
 
-def _how(report: "Mapping[str, Any]") -> str:
+def in_short(report: "Mapping[str, Any]") -> str:
+    """Return how a run ended in a few words: the limit that stopped it, its signal, its exit status."""
     if report["limit"] is not None:
         return _LIMIT_WORDS[report["limit"]["name"]].format(format_duration(report["limit"]["window_ms"]))
     if report["signal"] is not None and report["termination_reason"] == "signaled":

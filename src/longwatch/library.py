@@ -22,9 +22,12 @@ from longwatch.session import CAPTURE, Session
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from longwatch.observed import Observed
+    from longwatch.posix.process import Process
+    from longwatch.posix.tree import Tree
     from longwatch.runtime.kept import Keeper
 
     Path = str | os.PathLike[str]
@@ -58,6 +61,10 @@ def run(
             (`proof` is "subreaper"), and the tree is ended even if our own process is killed; Linux only, and it
             costs the start of a small process. Where it cannot be had the program is not started: `spawn_failed`
 
+    A coding agent that longwatch knows is recognised by its program's name: its records are read, so `call`, `stall`,
+    `ask` and `loop` see what it does, a long silent tool is no silence, and limits that nobody has set are those of
+    `longwatch presets NAME`. The variable LONGWATCH_PRESET=none leaves that out.
+
     The whole tree of the program is gone when this returns, also what it left behind; `survivors` names what is not
     ours to stop. May be called in any thread, and in several at once.
 
@@ -68,7 +75,7 @@ def run(
     """
     records = Records() if record else None
     parent = _Kept() if keeper else _Ours()
-    with parent, Session(_resolved(limits), parent.spawn, records=records) as session:
+    with parent, _session(limits, parent.spawn, records, pty=pty) as session:
         if session.start(argv, input=input, cwd=cwd, env=env, pty=pty, output=output):
             block(session.driver)
     return _result(session, records)
@@ -96,7 +103,7 @@ async def run_async(
 
     records = Records() if record else None
     parent = _Kept() if keeper else _Ours()
-    with parent, Session(_resolved(limits), parent.spawn, records=records) as session:
+    with parent, _session(limits, parent.spawn, records, pty=pty) as session:
         if session.start(argv, input=input, cwd=cwd, env=env, pty=pty, output=output):
             await drive(session.driver)
     return _result(session, records)
@@ -114,7 +121,7 @@ def watch(popen: "subprocess.Popen[Any]", limits: Limits | None = None) -> Resul
     """
     if popen.returncode is not None:
         raise UsageError(f"process {popen.pid} has ended already, there is nothing to watch")
-    with Session(_resolved(limits), spawn_in) as session:
+    with _session(limits, spawn_in) as session:
         session.over(popen)
         block(session.driver)
     return _result(session)
@@ -153,17 +160,37 @@ class _Kept(_Ours):
             self._keeper.close()
 
 
+def _session(
+    limits: Limits | None,
+    spawner: "Callable[[Launch], Child]",
+    records: Records | None = None,
+    *,
+    pty: bool = False,
+) -> Session:
+    """Return a run that is to begin. A program that is known, an agent, is observed."""
+    resolved = _resolved(limits)
+
+    def observe(
+        argv: list[str], process: "Process", tree: "Tree", say: "Callable[[str], object]"
+    ) -> "Observed | None":
+        from longwatch.known import observed  # noqa: PLC0415 - once there is a program
+
+        return observed(argv, process, tree, resolved, say=say, pty=pty)
+
+    return Session(resolved, spawner, records=records, observer=observe)
+
+
 def _resolved(limits: Limits | None) -> Resolved:
     """Return what holds for a run that begins now; a variable that is refused warns at the line of the call."""
     resolved = (limits or Limits()).resolve()
     for complaint in resolved.complaints:
-        warnings.warn(f"longwatch: {complaint}", stacklevel=3)
+        warnings.warn(f"longwatch: {complaint}", stacklevel=4)
     return resolved
 
 
 def _result(session: Session, records: Records | None = None) -> Result:
-    """Return how a run ended; warn of what could not be kept."""
-    for complaint in () if records is None else records.complaints:
+    """Return how a run ended; warn of what could not be kept, or read."""
+    for complaint in (*session.complaints, *(() if records is None else records.complaints)):
         warnings.warn(f"longwatch: {complaint}", stacklevel=3)
     stdout, stderr = (text(*session.captured(stream)) for stream in (STDOUT, STDERR))
     return Result(session.argv, session.report, stdout, stderr, session.status())

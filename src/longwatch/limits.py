@@ -48,16 +48,20 @@ _UNKNOWN = {"grace": 5 * SECOND, "idle_action": STOP}
 class Resolved(Plain):
     """What limits come to in an environment: those that are on, the grace in ms, and what there is to complain of.
 
-    `loop` is the number of equal calls in a row that stop (0: off).
+    `loop` is the number of equal calls in a row that stop (0: off); `named` are the fields that somebody has set.
     """
 
-    __slots__ = ("complaints", "grace", "loop", "specs")
+    __slots__ = ("complaints", "grace", "loop", "named", "specs")
 
-    def __init__(self, specs: dict[str, LimitSpec], grace: int, complaints: list[str], loop: int = 0) -> None:
+    def __init__(
+        self, specs: dict[str, LimitSpec], grace: int, complaints: list[str], loop: int = 0,
+        named: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.specs = specs
         self.grace = grace
         self.complaints = complaints
         self.loop = loop
+        self.named = named
 
 
 class Limits:
@@ -154,7 +158,11 @@ class Limits:
             )
             for name, span in found.items() if span > 0 or (name == "call" and any(budgets.values()))
         }  # fmt: skip
-        return Resolved(specs, find("grace"), values.warnings, find("loop"))
+        by_variable = {
+            name for name, option in fields.items() if option in known and values.source(option) == VARIABLE
+        }
+        chosen = frozenset((*self._given, *by_variable, *(("call",) if self._budgets else ())))
+        return Resolved(specs, find("grace"), values.warnings, find("loop"), chosen)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Limits) and self._all() == other._all()

@@ -132,6 +132,10 @@ def from_environment(environ: "Mapping[str, str]", verb: str = "run") -> Values:
     return values
 
 
+#: The variables of each verb that was asked for.
+_VARIABLES: dict[str, set[str | None]] = {}
+
+
 def child_environment(
     environ: "Mapping[str, str]", run_id: str, attempt: int = 1, verb: str = "run"
 ) -> dict[str, str]:
@@ -139,7 +143,9 @@ def child_environment(
 
     Those of other verbs reach it: an agent under `run` may start the `mcp` whose limits the user has set.
     """
-    ours = {option.variable for option in options_for(verb)}
+    ours = _VARIABLES.get(verb)
+    if ours is None:
+        ours = _VARIABLES[verb] = {option.variable for option in options_for(verb)}
     child = {name: value for name, value in environ.items() if name not in ours}
     child["LONGWATCH_RUN_ID"] = whole_id(environ, run_id)
     child["LONGWATCH_ATTEMPT"] = str(attempt)

@@ -3,6 +3,8 @@
     STATE/runs/ID/{meta.json,clocks,events.jsonl,report.json,channel}
     STATE/spool/YYYY-MM-DD.jsonl
     STATE/ledger.sqlite3
+    STATE/daemons/ID/{lock,daemon.json,intent.json,holds.json,log.jsonl,logs/,payloads/}
+    RUNTIME/ID/{api.sock,keeper.sock}    (beside the lock where the machine has no runtime folder)
 
 All folders are made 0700. Only macOS asks `platformdirs`, and only where no XDG variable is set.
 """
@@ -10,6 +12,7 @@ All folders are made 0700. Only macOS asks `platformdirs`, and only where no XDG
 import os
 import sys
 import time
+from binascii import crc32
 
 from longwatch.errors import StoreError
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_NAME = 40
+#: Of a folder's name in the id of a daemon: its sockets have to stay short.
+_LONGEST_DAEMON = 16
+#: What the kernel takes of a Unix socket's path (108 bytes on Linux, 104 on macOS, each with a final zero).
+_LONGEST_SOCKET = 103
 _SUFFIX = 6
 #: Crockford's base32 without the letters that look like digits: six of them are told apart on a phone.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -119,6 +126,31 @@ def run_folder(state_folder: str, run_id: str) -> str:
     if not is_run_id(inner):
         raise StoreError(f"{run_id!r} is no run id")
     return os.path.join(state_folder, "runs", inner)
+
+
+def daemon_id(config_file: str) -> str:
+    """Return the id of the daemon of a configuration file: its folder's name, and what tells equal names apart."""
+    whole = os.path.realpath(config_file)
+    return f"{safe_name(os.path.dirname(whole) or 'root')[:_LONGEST_DAEMON]}-{crc32(os.fsencode(whole)):08x}"
+
+
+def daemon_folder(state_folder: str, daemon: str) -> str:
+    """Return the folder of what one daemon remembers."""
+    return os.path.join(state_folder, "daemons", daemon)
+
+
+def sockets(daemon: str, state_folder: str, environ: "Mapping[str, str]" = os.environ) -> str:
+    """Return the folder of a daemon's sockets. Raises StoreError where the path of one would be too long."""
+    base = runtime(environ)
+    folder = daemon_folder(state_folder, daemon) if base is None else os.path.join(base, daemon)
+    if not fits_socket(os.path.join(folder, "keeper.sock")):
+        raise StoreError(f"{folder}: too long for a socket's path; set XDG_RUNTIME_DIR to a shorter folder")
+    return folder
+
+
+def fits_socket(path: str) -> bool:
+    """Whether a path is short enough for a socket."""
+    return len(os.fsencode(path)) <= _LONGEST_SOCKET
 
 
 def rfc3339(milliseconds: int) -> str:

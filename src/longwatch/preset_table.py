@@ -8,6 +8,8 @@ it. Windows are in ms.
 from longwatch.core.record import Plain
 from longwatch.core.spec import HOUR, MINUTE, SECOND
 
+#: The dialects of programs that say what they cost; the others tell tokens alone.
+PRICED = ("claude", "opencode", "pi")
 #: Stands in a resume template for the id of the conversation; and what the agent is told to do next.
 SESSION = "{session}"
 GO_ON = "Continue where you left off."
@@ -43,20 +45,24 @@ class Addition(Plain):
 class Resume(Plain):
     """How a conversation is taken up again: `words` behind the program or, if given, behind `after`.
 
+    Without `after` nobody knows how, unless it goes `anyhow`, behind the program.
+
     `prompt` are the flags that the prompt stands behind; else the last argument is one that is no flag's value, and
     where there is none (it came by stdin) it is added, unless only a flag can say it (`by_flag`). `drop` are flags of
     a fresh conversation that contradict a resumed one, each with its value, `bare` those without. `valued` are flags
     that have a value, with `...` those that have several.
     """
 
-    __slots__ = ("after", "bare", "by_flag", "drop", "prompt", "valued", "words")
+    __slots__ = ("after", "anyhow", "bare", "by_flag", "drop", "prompt", "valued", "words")
 
     def __init__(
         self, words: tuple[str, ...], after: str = "", prompt: tuple[str, ...] = (), drop: tuple[str, ...] = (), *,
         bare: tuple[str, ...] = (), valued: tuple[str, ...] = (), by_flag: bool = False,
+        anyhow: bool = False,
     ) -> None:  # fmt: skip
         self.words = words
         self.after = after
+        self.anyhow = anyhow
         self.prompt = prompt
         self.drop = drop
         self.bare = bare
@@ -164,7 +170,7 @@ PRESETS: tuple[Preset, ...] = (
         stdin=Setting(0, "`codex exec` reads stdin to its end before it begins, so an open one holds it for ever."),
         result="`turn.completed` in its stream, `task_complete` in its rollout",
         resume=Resume(
-            ("resume", SESSION), after="exec",
+            ("resume", SESSION), after="exec", anyhow=True,
             valued=(
                 "--add-dir", "--ask-for-approval", "--cd", "--color", "--config", "--disable", "--enable", "--image...",
                 "--local-provider", "--model", "--output-last-message", "--output-schema", "--profile", "--sandbox",

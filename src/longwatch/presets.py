@@ -128,8 +128,13 @@ def is_headless(preset: Preset, argv: "Sequence[str]") -> bool:
     return any(word.partition("=")[0] in preset.headless for word in argv[program_at(argv) + 1 :])
 
 
-def resumed(preset: Preset, argv: "Sequence[str]", session: str, prompt: str = GO_ON) -> list[str] | None:
-    """Return the command line that takes a conversation up again; None where nobody knows how, or its id is missing."""
+def resumed(
+    preset: Preset, argv: "Sequence[str]", session: str, prompt: str | None = GO_ON
+) -> list[str] | None:
+    """Return the command line that takes a conversation up again; None where nobody knows how, or its id is missing.
+
+    Without a `prompt` it is only opened again: nothing is said in it.
+    """
     rule = preset.resume
     if rule is None or not session:
         return None
@@ -137,7 +142,7 @@ def resumed(preset: Preset, argv: "Sequence[str]", session: str, prompt: str = G
     words = [word for word in _without(argv[at:], rule.drop) if word not in rule.bare]
     words = _prompted(words, rule, prompt)
     place = words.index(rule.after) + 1 if rule.after in words else 0
-    if rule.after and not place:
+    if rule.after and not place and not rule.anyhow:
         return None
     return [*argv[:at], *words[:place], *_filled(rule, session), *words[place:]]
 
@@ -208,19 +213,20 @@ def _without(words: "Sequence[str]", flags: tuple[str, ...]) -> list[str]:
     return kept
 
 
-def _prompted(words: list[str], rule: Resume, prompt: str) -> list[str]:
+def _prompted(words: list[str], rule: Resume, prompt: str | None) -> list[str]:
     """Replace the prompt by the next one: behind its flag, or where it stands alone; where there is none add it."""
+    said = [] if prompt is None else [prompt]
     for at, word in enumerate(words):
         flag, equals, _ = word.partition("=")
         if flag in rule.prompt:
             if equals:
-                return [*words[:at], f"{flag}={prompt}", *words[at + 1 :]]
+                return [*words[:at], flag if prompt is None else f"{flag}={prompt}", *words[at + 1 :]]
             if at + 1 < len(words) and words[at + 1][:1] != "-":
-                return [*words[: at + 1], prompt, *words[at + 2 :]]
+                return [*words[: at + 1], *said, *words[at + 2 :]]
     alone = _alone(words, rule)
     if alone:
-        return [*words[: alone[-1]], prompt, *words[alone[-1] + 1 :]]
-    return words if rule.by_flag else [*words, prompt]
+        return [*words[: alone[-1]], *said, *words[alone[-1] + 1 :]]
+    return words if rule.by_flag else [*words, *said]
 
 
 def _alone(words: list[str], rule: Resume) -> list[int]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from longwatch.observed import Observed
+
 
 class Records:
     """The records of one hosted run. `complaints` are lines about what could not be kept."""
@@ -31,7 +33,8 @@ class Records:
         self._driver: Driver | None = None
 
     def begin(
-        self, run_id: str, name: str, argv: "Sequence[str]", leader: Identity, driver: Driver, effects: ProcessEffects
+        self, run_id: str, name: str, argv: "Sequence[str]", leader: Identity, driver: Driver, effects: ProcessEffects,
+        observed: "Observed | None" = None,
     ) -> None:  # fmt: skip
         """Make the run folder, and listen to what is said there."""
         self._driver = driver
@@ -44,7 +47,7 @@ class Records:
         }
         described = meta(
             run_id, name, recorded(argv), ours, leader, cwd=os.getcwd(), started_ms=watch.started, limits=limits,
-            sources=watch.sight.declared,
+            sources=watch.sight.declared, preset=None if observed is None else observed.preset.name,
         )  # fmt: skip
         try:
             # Nobody may signal this supervisor: it is the program that called us.
@@ -53,6 +56,8 @@ class Records:
             self.complaints.append(str(error))
         else:
             effects.channel = self._messages
+            if observed is not None:
+                observed.keep(self._keeping)
 
     def _messages(self) -> "list[dict[str, Any]]":
         """Return what came from inside the run; `longwatch stop` asks in the same way, and we look often enough."""

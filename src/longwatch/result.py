@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+#: Characters of stderr in the message of a failure.
+QUOTED = 500
+
 #: Reasons that a limit of ours brought about, and the class of each; those without one raise `LimitReached`.
 _RAISED: "dict[str, type[LimitReached]]" = {
     "idle": IdleReached,
@@ -103,7 +106,12 @@ class Result:
         reason = self.report["termination_reason"]
         if reason in _RAISED:
             raise _RAISED[reason](self.message, reason, self)
-        raise RunFailed(self.message, self)
+        raise RunFailed(self.message + self._complaint(), self)
+
+    def _complaint(self) -> str:
+        """What it said on stderr when it failed by itself, on one line; no more of it than a reader takes in."""
+        said = " ".join(self.stderr[:QUOTED].split()) if self.report["termination_reason"] == "exited" else ""
+        return f": {said}" if said else ""
 
     @property
     def message(self) -> str:

@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Self
 
+    from longwatch.observed import Observed
     from longwatch.records import Records
 
     Path = str | os.PathLike[str]
     Spawner = Callable[[Launch], Child]
+    #: Who knows the program: argv, process, tree, and where to say what a human should know.
+    Observer = Callable[[list[str], Process, Tree, Callable[[str], object]], Observed | None]
 
 CAPTURE, PASS = "capture", "pass"
 
@@ -49,7 +52,7 @@ class Session:
 
     `spawner` starts the program. Of each stream the first `head` and the last `tail` bytes are kept. `records`
     keeps what the run leaves on the disk; without it nothing is written. The option variables of `verb` do not reach
-    the program. After `start` there are `driver` and
+    the program. `observer` knows agents, and what follows for the limits. After `start` there are `driver` and
     `process`, after the block there is `report`.
     """
 
@@ -57,7 +60,7 @@ class Session:
 
     def __init__(
         self, limits: Resolved, spawner: "Spawner", *, records: "Records | None" = None, head: int = HEAD,
-        tail: int = TAIL, verb: str = "run",
+        tail: int = TAIL, verb: str = "run", observer: "Observer | None" = None,
     ) -> None:  # fmt: skip
         self.argv: list[str] = []
         self.process: Process | None = None
@@ -67,6 +70,10 @@ class Session:
         self._records = records
         self._kept = (head, tail)
         self._verb = verb
+        self._observer = observer
+        self._observed: Observed | None = None
+        #: What a human should know of the watching.
+        self.complaints: list[str] = []
         self._watch = Watch(Spec({}), now())
         self._story = Story()
         self._sinks: dict[str, Sink] = {}
@@ -150,14 +157,30 @@ class Session:
         self.process = process = Process(child, reactor, self._sinks, merged, *self._kept)
         self._effects = effects = ProcessEffects(process, self._tree, now, argv=self.argv)
         self._story = effects.story
+        if self._observer is not None:
+            self._observed = self._observer(self.argv, process, self._tree, self.complaints.append)
+        self._watch = Watch(self._spec(process), child.started)
+        self.driver = Driver(self._watch, effects)
+        if self._observed is not None:
+            if self._observed.screen is not None:
+                effects.sample(self._observed.screen)
+            self._observed.join(effects)
+        if self._records is not None:
+            self._records.begin(
+                self._run_id, self._name, self.argv, leader, self.driver, effects, self._observed
+            )
+        effects.begin()
+
+    def _spec(self, process: Process) -> Spec:
         spec = Spec(
             self._limits.specs, tuple(process.pumps), grace=self._limits.grace, loop=self._limits.loop
         )
-        self._watch = Watch(spec, child.started)
-        self.driver = Driver(self._watch, effects)
-        if self._records is not None:
-            self._records.begin(self._run_id, self._name, self.argv, leader, self.driver, effects)
-        effects.begin()
+        observed = self._observed
+        if observed is not None and observed.agent is not None:
+            spec.observed, spec.resident = True, observed.resident
+            spec.sampled = tuple(source for source in observed.sources or () if source != "output")
+            spec.held = () if "screen" in spec.sampled else spec.held
+        return spec
 
     def _not_started(self, error: SpawnError) -> None:
         self._spawn_status = error.status
@@ -184,9 +207,10 @@ class Session:
             self._finish()
 
     def _finish(self) -> None:
+        told = {} if self._observed is None else self._observed.ended(now())
         self.report = self._story.report(
             self._watch, self.process, run=self._run_id, name=self._name, attempt=1,
-            started_at=paths.rfc3339(wall_of(self._watch.started)),
+            started_at=paths.rfc3339(wall_of(self._watch.started)), **told,
         )  # fmt: skip
         if self._records is not None:
             self._records.end(self.argv, self.report)

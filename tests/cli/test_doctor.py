@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 import helpers
-from longwatch.cli import machine
+from longwatch.cli import machine, standing
 from longwatch.cli.doctor import CHECKS
 from longwatch.cli.machine import FINE, WEAKER, WRONG
 from longwatch.posix import libc
+
+ALL = [*(check.name for check in CHECKS), *standing.CHECKS]
 
 
 def report(**options: Any) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -29,7 +31,7 @@ def test_doctor_checks_everything() -> None:
     """Every check answers; on a machine that runs these tests nothing is wrong."""
     status, found = report()
     assert status == 0
-    assert list(found) == [check.name for check in CHECKS]
+    assert list(found) == ALL
     assert {check["status"] for check in found.values()} <= {FINE, WEAKER}
     assert sys.version.split()[0] in found["python"]["detail"]
     assert (
@@ -42,7 +44,7 @@ def test_doctor_for_people(home: Path) -> None:
     done = helpers.run_cli("doctor")
     assert done.code == 0
     assert f"{home}/.local/state/longwatch, not made yet" in done.out
-    assert len([line for line in done.out.splitlines() if line[:4] in ("ok  ", "note")]) == len(CHECKS)
+    assert len([line for line in done.out.splitlines() if line[:4] in ("ok  ", "note")]) == len(ALL)
 
 
 def test_doctor_tells_the_size_of_the_state(state: Path) -> None:

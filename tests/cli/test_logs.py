@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import folders
 import helpers
 from folders import verb
-from longwatch.cli import logs
+from longwatch.cli import following, logs
 from longwatch.cli.logs import Cleaner
 from longwatch.posix import now
 from longwatch.posix.identity import Identity, identity
@@ -71,9 +71,10 @@ def test_last_lines_of_any_file(parts: list[bytes], lines: int) -> None:
         file.write(data)
         file.flush()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(logs, "_BLOCK", 3)
-            assert data[logs._begin_of_last(descriptor, lines) :] == expected
-            assert logs._begin_of_last(descriptor, None) == 0
+            patch.setattr(following, "_BLOCK", 3)
+            begin, found = following.begin_of_last(descriptor, lines)
+            assert data[begin:] == expected
+            assert found == len(expected.splitlines())
 
 
 def test_what_cannot_be_shown_is_one_line(state: Path, capsys: Capture, tmp_path: Path) -> None:

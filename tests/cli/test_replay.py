@@ -263,6 +263,7 @@ SAID: dict[e.Event, str] = {
     e.Compacted(): "end",
     e.Failed("auth", 401, fatal=True, message="secret"): "fatal auth 401",
     e.Restarted(): "",
+    e.Usage("m", 10, 20, 5, 0.25): "",
 }
 
 

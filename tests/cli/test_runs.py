@@ -1,14 +1,18 @@
 """`longwatch runs`: the history."""
 
 import json
+import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import folders
 from folders import verb
-from longwatch.paths import rfc3339
+from longwatch.paths import daemon_folder, rfc3339
+from longwatch.store import entries, intake
+from longwatch.store.ledger import Ledger
 
 Capture = pytest.CaptureFixture[str]
 
@@ -65,7 +69,7 @@ def test_wrong_words_are_one_line(state: Path, capsys: Capture) -> None:
     """An outcome or a duration that there is not is refused with what there is (2), a name with the nearest (4)."""
     said = verb(capsys, "runs", "--outcome", "succes")
     assert said.code == 2
-    assert "did you mean success? outcomes are success, failed, timed_out" in said.err
+    assert "did you mean success? outcomes are success, failed, timed_out, stalled," in said.err
     assert verb(capsys, "runs", "--outcome", "zzzzzzzz").err.count("outcomes are") == 1
     said = verb(capsys, "runs", "--since", "5")
     assert (said.code, said.err[:40]) == (2, "longwatch: --since 5: a bare number is n")
@@ -117,3 +121,139 @@ def test_a_limit_that_an_agent_met_is_told(state: Path, capsys: Capture) -> None
     assert told["agent"]["session"] == "s-1"
     folders.ended(state, "fine", agent=folders.standing(), **ended)
     assert "met" not in verb(capsys, "runs", "fine").out
+
+
+# What a daemon has written
+
+DAEMON = "home-12345678"
+
+
+def harness_run(state: Path, run: str, hours: float, *, outcome: str | None = None, **record: Any) -> str:
+    """Put a run of a harness on record, open if it has no outcome."""
+    opened = {
+        "run": run,
+        "harness": run[:-7],
+        "started_at": hours_ago(hours),
+        "trigger": "schedule",
+        **record,
+    }
+    with Ledger(str(state), writer=True) as ledger:
+        ledger.write(lambda db: intake.insert(db, entries.opened(opened, DAEMON)))
+        if outcome:
+            over = {"run": run, "outcome": outcome, "termination_reason": "stalled", "duration_ms": 1_000}
+            ledger.write(lambda db: intake.insert(db, entries.closed(over, opened, DAEMON)))
+    return run
+
+
+def decided(state: Path, **record: Any) -> None:
+    with Ledger(str(state), writer=True) as ledger:
+        ledger.write(lambda db: intake.insert(db, entries.decided(record, DAEMON)))
+
+
+def daemon_lives(state: Path) -> None:
+    """Let this process be the daemon."""
+    folder = Path(daemon_folder(str(state), DAEMON))
+    folder.mkdir(parents=True)
+    about = {**folders.me().as_dict(), "host": os.uname().nodename, "config": "/x/longwatch.toml"}
+    (folder / "daemon.json").write_text(json.dumps(about))
+
+
+def listed(capsys: Capture, *args: str) -> list[str]:
+    return [summary["run"] for summary in json.loads(verb(capsys, "runs", "--json", *args).out)["runs"]]
+
+
+@pytest.mark.capability("CAP-124")
+@pytest.mark.fault("I5")
+def test_an_open_run_has_a_question_mark_when_no_daemon_answers(state: Path, capsys: Capture) -> None:
+    """A mark in a file is no process: a run is running if its daemon lives, else nobody can say."""
+    harness_run(state, "web-aaaaaa", 1)
+    (row,) = verb(capsys, "runs").out.splitlines()[1:]
+    assert "running?" in row.split()
+    assert row.split()[2] == "?"
+    assert "started by schedule, not over on record" in row
+    assert json.loads(verb(capsys, "runs", "--json").out)["runs"][0]["daemon_answers"] is False
+    daemon_lives(state)
+    (row,) = verb(capsys, "runs").out.splitlines()[1:]
+    assert "running" in row.split()
+    assert row.split()[2].startswith(("1h", "59m"))
+    assert json.loads(verb(capsys, "runs", "--json").out)["runs"][0]["daemon_answers"] is True
+
+
+@pytest.mark.capability("CAP-124")
+def test_runs_are_found_by_more_than_one_word(state: Path, capsys: Capture) -> None:
+    """Several names, outcomes (stalled is one) and triggers; from and to an instant or so long ago."""
+    web = harness_run(state, "web-aaaaaa", 5, outcome="stalled", trigger="autostart")
+    job = harness_run(state, "job-bbbbbb", 4, outcome="failed")
+    still = harness_run(state, "job-cccccc", 3)
+    own = folders.ended(state, "build", started_at=hours_ago(2))
+    assert listed(capsys) == [own, still, job, web]
+    assert listed(capsys, "job", "web") == [still, job, web]
+    assert listed(capsys, "web", own, "job") == [still, job, web, own]
+    assert listed(capsys, "--outcome", "stalled", "--outcome", "running") == [still, web]
+    assert listed(capsys, "--trigger", "autostart") == [web]
+    assert listed(capsys, "--until", "210m", "--since", "270m") == [job]
+    assert listed(capsys, "--since", hours_ago(3.5)) == [own, still]
+    assert listed(capsys, "--limit", "1", "job") == [still]
+    said = verb(capsys, "runs", "--until", "yesterday")
+    assert said.code == 2
+    assert "--until yesterday" in said.err
+    assert "2030-01-31T08:00" in said.err
+
+
+@pytest.mark.capability("CAP-124")
+def test_twenty_are_shown_and_fifty_wide(state: Path, capsys: Capture) -> None:
+    """The defaults; --wide also has attempt, trigger, end and exit status."""
+    with Ledger(str(state), writer=True) as ledger:
+        for number in range(60):
+            opened = {
+                "run": f"web-{number:06d}",
+                "harness": "web",
+                "trigger": "restart",
+                "started_at": hours_ago(number),
+            }
+            over = {
+                "run": opened["run"],
+                "exit_code": 7,
+                "termination_reason": "exited",
+                "duration_ms": 1_000,
+            }
+            row = entries.closed(over, opened, DAEMON)
+            ledger.write(lambda db, row=row: intake.insert(db, row))  # type: ignore[misc]
+    assert len(listed(capsys)) == 20
+    assert len(listed(capsys, "--wide")) == 50
+    assert len(listed(capsys, "--wide", "-n", "55")) == 55
+    head, first, *_ = verb(capsys, "runs", "--wide").out.splitlines()
+    assert head.split() == ["RUN", "ATTEMPT", "TRIGGER", "STARTED", "ENDED", "TOOK", "EXIT", "OUTCOME", "WHY"]
+    assert first.split()[:3] == ["web-000000", "1", "restart"]
+    assert first.split()[6:8] == ["7", "failed"]
+
+
+def test_firings_that_became_no_run_are_listed(state: Path, capsys: Capture) -> None:
+    """Skipped and missed firings say why and how often; they are no run that `why` or `logs` would show by themselves."""
+    decided(state, harness="job", outcome="skipped", why="still running", at=hours_ago(2), trigger="schedule")
+    decided(state, harness="job", outcome="missed", why="the daemon was down", at=hours_ago(1), count=3)
+    first, second = verb(capsys, "runs", "--wide").out.splitlines()[1:]
+    assert "missed" in first
+    assert "not started, 3 times: the daemon was down" in first
+    assert "not started: still running" in second
+    assert second.split()[1] == "-"
+    assert listed(capsys, "--outcome", "queued") == []
+    assert verb(capsys, "why").code == 1
+    assert verb(capsys, "logs").code == 1
+    assert "not started, 3 times" in verb(capsys, "why", "job").out
+
+
+@pytest.mark.fault("I5")
+def test_other_verbs_go_on_beside_an_open_run(state: Path, capsys: Capture) -> None:
+    """`ls`, `why` and `logs` neither break on a row without an end nor take it for one."""
+    harness_run(state, "web-aaaaaa", 1)
+    assert verb(capsys, "ls", "-a").code == 0
+    said = verb(capsys, "why", "web")
+    assert said.code == 0
+    assert "not over on record" in said.out
+    assert "ended: None" not in said.out
+    assert verb(capsys, "logs", "web").code == 1
+    done = folders.ended(state, "build")
+    assert done in verb(capsys, "why").out
+    harness_run(state, "web-bbbbbb", 0.5, outcome="stalled")
+    assert "stopped by longwatch: its stalled limit" in verb(capsys, "why", "web").out

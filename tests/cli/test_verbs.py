@@ -27,7 +27,7 @@ def test_help_lists_the_verbs_without_loading_them() -> None:
         (["-x"], "unknown option -x; longwatch --help lists all"),
         (["config", "explian"], "config: no such command 'explian'. Did you mean 'explain'?"),
         (["config", "explain", "--jsn"], "config explain: unknown option --jsn; did you mean --json?"),
-        (["config", "explain", "extra"], "config explain: got unexpected extra argument (extra)"),
+        (["config", "explain", "web", "extra"], "config explain: got unexpected extra argument (extra)"),
         (["completion"], "completion: SHELL missing; write longwatch completion [OPTIONS] SHELL"),
     ],
 )  # fmt: skip

@@ -310,6 +310,20 @@ def test_stall_when_ready(strict: bool, found: bool) -> None:
     assert any(isinstance(c, Notify) for c in watch.advance(HOUR)) == found
 
 
+@pytest.mark.capability("CAP-109")
+def test_a_stall_is_found_when_its_window_is_over() -> None:
+    """Nobody samples: it is due at the window's very end, counted from the last call that went well."""
+    watch = Watch(Spec({"stall": LimitSpec(45 * MINUTE, NOTIFY)}, held=("output",)), 0)
+    watch.observe(o.CallBegan("1", "Bash"), 10 * MINUTE)
+    watch.observe(o.CallEnded("1"), 20 * MINUTE)
+    for minute in range(21, 65):
+        watch.observe(o.ProgressSeen("output"), minute * MINUTE)
+    assert deadline(watch, "stall", 64 * MINUTE) == 65 * MINUTE
+    assert [command for command in watch.advance(65 * MINUTE - 1) if isinstance(command, Notify)] == []
+    (told,) = [command.fact for command in watch.advance(65 * MINUTE) if isinstance(command, Notify)]
+    assert (told.at, told.since) == (65 * MINUTE, 20 * MINUTE)
+
+
 def test_the_strict_stall_is_not_talked_away() -> None:
     """With the stricter clock a human's word is no successful call."""
     spec = Spec({"stall": LimitSpec(WINDOW)}, held=("output",), stall_when_ready=True, resident=True)

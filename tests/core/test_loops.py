@@ -104,6 +104,20 @@ def test_a_new_turn_starts_clean() -> None:
     script.play()
 
 
+@pytest.mark.capability("CAP-127")
+def test_a_word_of_the_user_opens_the_latch() -> None:
+    """Equal calls before it and after it do not add up to a loop; after it they may be one again."""
+    script = book(loop=3)
+    for n in (1, 2):
+        call(script, n * S)
+    script.tell(3 * S, o.TurnBegan())
+    for n in (4, 5, 6):
+        call(script, n * S)
+    script.expect(6 * S, like(LimitFired, limit="loop"), like(Notify), CapturePostMortem("loop"))
+    script.tell(6 * S, o.TurnBegan(), o.Prepared()).expect(6 * S, StopAverted(6 * S, "loop", "progress"))
+    script.play()
+
+
 def test_a_stream_is_cancelled_where_a_tree_would_be_signalled() -> None:
     """Same decisions, other hands: each signal to a tree is the end of a stream."""
     script = book(streamed=True)

@@ -9,6 +9,7 @@ from longwatch.core.limits import NAMES
 from longwatch.core.outcomes import REASONS
 from longwatch.core.parking import (
     ENDS,
+    HARNESS,
     JITTER,
     LASTING,
     LEAVE,
@@ -36,6 +37,7 @@ from longwatch.core.watch import Watch
 NOW = 1_900_000_000_000
 LATER = NOW + 3 * HOUR
 FRESH = Windows()
+DAY = 24 * HOUR
 ONCE = Windows(NOW - MINUTE)
 
 
@@ -182,6 +184,40 @@ def test_never_twice_in_a_window() -> None:
             apart = [later - earlier for earlier, later in itertools.pairwise(resumes)]
             assert not progressed or all(gap > 0 for gap in apart)
             assert progressed or all(gap >= WAIT_FIRST for gap in apart)
+
+
+@pytest.mark.capability("CAP-125")
+@pytest.mark.fault("K2", "K5")
+@pytest.mark.parametrize(
+    ("until", "why", "due"),
+    [
+        (NOW + MINUTE, "stated", NOW + MINUTE),
+        (NOW + MINUTE - 1, "guessed", NOW + 15 * MINUTE),
+        (NOW, "guessed", NOW + 15 * MINUTE),
+        (NOW - HOUR, "guessed", NOW + 15 * MINUTE),
+        (None, "guessed", NOW + 15 * MINUTE),
+        (NOW + 8 * DAY, "stated", NOW + 8 * DAY),
+        (NOW + 8 * DAY + 1, "clamped", NOW + 8 * DAY),
+    ],
+)
+def test_the_first_reset_of_a_harness(until: int | None, why: str, due: int) -> None:
+    """A harness has time: what is not stated, or hardly ahead, is waited for a quarter of an hour."""
+    found = decide(Halt("exited", "usage", until), FRESH, NOW, 0.0, terms=HARNESS)
+    assert (found.action, found.why, found.until) == (PARK, why, due)
+
+
+@pytest.mark.capability("CAP-125")
+@pytest.mark.fault("K6")
+def test_a_harness_is_never_left() -> None:
+    """Its waits grow to six hours, and then it is asked every six hours for as long as it takes."""
+    now, windows, waits = NOW, FRESH, []
+    for _ in range(12):
+        found = decide(Halt("exited", "usage", None), windows, now, 0.0, terms=HARNESS)
+        waits.append((found.until - now) // MINUTE)
+        now, windows = found.until, found.windows
+    assert waits == [15, 30, 60, 120, 240, *[360] * 7]
+    progressed = decide(Halt("exited", "usage", None, progressed=True), windows, now, 0.0, terms=HARNESS)
+    assert (progressed.until - now, progressed.why) == (15 * MINUTE, "again")
 
 
 def test_what_is_used_up() -> None:

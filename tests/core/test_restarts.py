@@ -23,6 +23,7 @@ from longwatch.core.restarts import (
     Life,
     backoff,
     decide,
+    normalised,
     wanted,
 )
 from longwatch.core.spec import HOUR, MINUTE, SECOND
@@ -74,12 +75,12 @@ def test_the_revive_mark_overrules_the_policy(policy: str) -> None:
 
 
 def test_short_lives_back_off() -> None:
-    """After lives under ten seconds the delay doubles from one second to thirty."""
+    """After lives under ten seconds the delay doubles from one second to thirty, as far as it may go on."""
     assert QUICK == 10 * SECOND
     delays, history = [], History()
     for number in range(1, 9):
         now = number * HOUR  # far apart, so that the budget does not matter
-        decision = decide(ALWAYS, Life(now, now + 9_999, "failed"), history, 0.5)
+        decision = decide(ALWAYS, Life(now, now + 9_999, "failed"), history, 0.5, intensity=100)
         delays.append(decision.after // SECOND)
         history = decision.history
     assert delays == [1, 2, 4, 8, 16, 30, 30, 30]
@@ -146,18 +147,77 @@ def test_five_stalls_without_progress() -> None:
 
 
 def test_one_progress_resets_the_stalls() -> None:
-    """A life that made any progress is the first of a new row, and so is one that ended another way."""
+    """A stall after any progress is the first of a new row; an end of another kind is none, and resets nothing."""
     history = History(stalls=STALLS)
+    assert history.report_only
     assert decide(NO, Life(0, HOUR, "stalled", revive=True), history, 0.5).action == GAVE_UP
     better = decide(NO, Life(0, HOUR, "stalled", revive=True, progressed=True), history, 0.5)
-    assert (better.action, better.history.stalls) == (RESPAWN, 0)
-    assert decide(ALWAYS, Life(0, HOUR, "failed"), history, 0.5).history.stalls == 0
+    assert (better.action, better.history.stalls) == (RESPAWN, 1)
+    assert decide(ALWAYS, Life(0, HOUR, "failed"), history, 0.5).history.stalls == STALLS
+    assert decide(ALWAYS, Life(0, HOUR, "failed", progressed=True), history, 0.5).history.stalls == 0
 
 
 def test_a_quick_stall_backs_off_too() -> None:
     """A stall window below ten seconds makes short lives, and they are treated as such."""
     made = lives(NO, [5 * SECOND] * 3, outcome="stalled", revive=True)
     assert [decision.after for decision in made] == [1000, 2000, 4000]
+
+
+@pytest.mark.capability("CAP-117")
+@pytest.mark.parametrize(("intensity", "starts"), [(5, 6), (1, 2), (10, 11)])
+def test_more_quick_lives_than_allowed(intensity: int, starts: int) -> None:
+    """More than five quick lives in a row end it at any pace, unless more restarts were allowed than that."""
+    history, count = History(), 0
+    for number in itertools.count(1):
+        now = number * HOUR
+        count += 1
+        decision = decide(
+            ALWAYS, Life(now, now + 1, "success"), history, 0.5, intensity=intensity, period=HOUR - 1
+        )
+        history = decision.history
+        if decision.action != RESPAWN:
+            break
+    assert (decision.why, count) == ("quick", max(starts, 6))
+
+
+def test_no_bounds() -> None:
+    """Where no intensity is wanted it is tried for ever, at the pace of the backoff."""
+    history = History()
+    for number in range(50):
+        decision = decide(ALWAYS, Life(number, number + 1, "failed"), history, 0.5, intensity=0)
+        assert decision.action == RESPAWN
+        history = decision.history
+    assert (decision.after, history.restarts) == (30 * SECOND, ())
+
+
+@pytest.mark.fault("J3")
+@pytest.mark.parametrize(
+    ("errors", "spans", "outcomes", "alike"),
+    [
+        (["login"] * 3, [1] * 3, ["failed"] * 3, 3),
+        (["Error: pid 17", "error:  pid 18", "Error: pid 0x7f3a"], [1] * 3, ["failed"] * 3, 3),
+        (["login", "other", "login"], [1] * 3, ["failed"] * 3, 1),
+        (["", "", ""], [1] * 3, ["failed"] * 3, 0),
+        (["login"] * 3, [1, QUICK, 1], ["failed"] * 3, 1),
+        (["login"] * 3, [1] * 3, ["failed", "success", "failed"], 1),
+        (["login"] * 3, [1] * 3, ["failed", "unknown", "timed_out"], 3),
+    ],
+)
+def test_failures_alike(errors: list[str], spans: list[int], outcomes: list[str], alike: int) -> None:
+    """Quick failures in a row with the same words, numbers aside, are counted; anything else begins anew."""
+    history = History()
+    for error, span, outcome in zip(errors, spans, outcomes, strict=True):
+        decision = decide(ALWAYS, Life(0, span, outcome, error=error), history, 0.5, intensity=0, alike=3)
+        history = decision.history
+    assert history.alike == alike
+    assert (decision.action, decision.why) == ((GAVE_UP, "alike") if alike == 3 else (RESPAWN, ""))
+
+
+def test_what_lines_have_in_common() -> None:
+    """Words with a digit in them are not compared, nor what lies far behind."""
+    assert normalised("  [12:03:01] Error:\tno  SUCH user 42 ") == "# error: no such user #"
+    assert normalised("x" * 500) == "x" * 200
+    assert normalised("") == ""
 
 
 def test_no_restart_keeps_the_memory() -> None:

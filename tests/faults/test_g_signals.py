@@ -33,9 +33,9 @@ class Undying(Tree):
 
     stuck: int
 
-    def infos(self) -> list[ProcessInfo]:
+    def infos(self, *, since: int | None = None) -> list[ProcessInfo]:
         found = process(self.stuck)
-        return super().infos() + ([] if found is None else [found])
+        return super().infos(since=since) + ([] if found is None else [found])
 
 
 @pytest.mark.fault("G2")

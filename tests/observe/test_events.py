@@ -44,6 +44,7 @@ HEARD: dict[str, tuple[e.Event, tuple[o.Observation, ...]]] = {
     "helper failed": (e.Subagent("failed", "a"), (o.CallEnded("subagent a", ok=False),)),
     "compaction": (e.Compacted("start"), (PROGRESS,)),
     "error": (e.Failed("auth", 401), (ALIVE,)),
+    "usage": (e.Usage("m", 1, 2, 3, 0.5), ()),
     "stream restart": (e.Restarted(), (o.StreamRestarted(),)),
 }
 

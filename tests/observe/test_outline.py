@@ -38,6 +38,10 @@ KEPT: dict[str, tuple[e.Event, dict[str, object]]] = {
         e.Failed("auth", 401, True, "no"),
         {"class": "auth", "status": 401, "fatal": True, "message": "no"},
     ),
+    "usage": (
+        e.Usage("m", 1, 2, 3, 0.5),
+        {"message": "m", "input_tokens": 1, "output_tokens": 2, "cached_tokens": 3, "cost_usd": 0.5},
+    ),
     "stream_restart": (e.Restarted(), {}),
 }
 

@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 import helpers
 from longwatch.posix import child as children
 from longwatch.posix import identity as identities
+from longwatch.posix import kin
 from longwatch.posix.child import UNKNOWN, adopt
 from longwatch.posix.identity import Identity, identity, shown
-from longwatch.posix.nursery import Kept, Nursery
+from longwatch.posix.nursery import Kept, Nursery, Runs
 from longwatch.posix.tree import NOBODY, Tree
 
 
@@ -24,7 +26,7 @@ def who(pid: int) -> Identity:
 def test_a_nursery_that_is_gone_adopts_nobody() -> None:
     """The proof is the nursery's while it lives; then the tree is found as it would have been without one."""
     with helpers.ending(subprocess.Popen(["sleep", "60"])) as keeper:
-        nursery = Nursery(who(keeper.pid), "r1", {})
+        nursery = Nursery(who(keeper.pid), "r1", Runs())
         tree = Tree(NOBODY, "r1", subreaper=False, nursery=nursery)
         assert tree.proof == "subreaper"
         keeper.kill()
@@ -54,7 +56,7 @@ def test_a_look_that_met_only_the_dead_looks_again(monkeypatch: pytest.MonkeyPat
         helpers.wait_until(lambda: not helpers.alive(dead.pid))
         tree = Tree(NOBODY, "r1", subreaper=False)
         looks = iter([[dead.pid], [dead.pid, living.pid]])
-        monkeypatch.setattr(tree, "pids", lambda: next(looks))
+        monkeypatch.setattr(tree, "pids", lambda **_: next(looks))
         assert [info.pid for info in tree.infos()] == [living.pid]
         looks = iter([[dead.pid], [dead.pid]])
         assert tree.infos() == []
@@ -66,7 +68,8 @@ def test_a_run_that_was_forgotten_has_only_its_mark() -> None:
     env = {**os.environ, "LONGWATCH_RUN_ID": "gone-1"}
     with helpers.ending(subprocess.Popen(["sleep", "60"], env=env)) as marked:
         helpers.wait_until(lambda: helpers.processes_with("LONGWATCH_RUN_ID=gone-1"))
-        runs = {"other": Kept(who(os.getppid()), 0)}
+        runs = Runs()
+        runs.put("other", Kept(who(os.getppid()), 0))
         orphans = Nursery(who(os.getpid()), "gone-1", runs).orphans("LONGWATCH_RUN_ID")
         assert orphans == [marked.pid]
         assert marked.pid not in Nursery(who(os.getpid()), "gone-2", runs).orphans("LONGWATCH_RUN_ID")
@@ -101,3 +104,34 @@ def test_whose_process_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not shown(os.getpid())
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert shown(os.getpid())
+
+
+def test_one_list_does_for_many_looks_but_for_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look may rest on a list made after an instant of its own; one that came before that, or no instant, needs a new one."""
+    lists = iter([[b"5", b"7"], [b"7", b"9"], [b"9"]])
+    monkeypatch.setattr(kin, "children_words", lambda _: next(lists))
+    runs = Runs()
+    runs.put("r1", Kept(Identity(7, 1, "boot"), 0))
+    begun = time.monotonic_ns()
+    assert runs.adopted(1, None) == [5]
+    assert runs.adopted(1, begun) == [5]
+    assert runs.adopted(1, time.monotonic_ns()) == [9]
+    runs.drop("r1")
+    assert runs.adopted(1, None) == [9]
+
+
+def test_a_sweep_finds_an_orphan_that_the_list_before_its_leaders_end_has_not() -> None:
+    """What one run's look has listed a moment ago proves nothing about another run that has ended since."""
+    runs = Runs()
+    me = who(os.getpid())
+    listed = time.monotonic_ns()
+    runs.adopted(me.pid, None)
+    env = {**os.environ, "LONGWATCH_RUN_ID": "late-1"}
+    with helpers.ending(subprocess.Popen(["sleep", "60"], env=env)) as orphan:
+        helpers.wait_until(lambda: helpers.processes_with("LONGWATCH_RUN_ID=late-1"))
+        over = time.monotonic_ns()
+        tree = Tree(NOBODY, "late-1", subreaper=False, nursery=Nursery(me, "late-1", runs))
+        # Ourselves and what is below us never belong to a tree, so the list is asked.
+        assert orphan.pid not in tree.adopted(listed)
+        assert orphan.pid in tree.adopted(over)
+        orphan.kill()

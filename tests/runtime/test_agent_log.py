@@ -99,12 +99,12 @@ def test_a_full_file_is_known_to_the_next_incarnation(state: Path, monkeypatch: 
     """Whoever goes on with a file that is full does not fill it again."""
     monkeypatch.setattr(agent_log, "MOST", 150)
     folder = folders.make(state)
-    for call in ("c1", "c2", "c3"):
+    for at, call in ((1, "c1"), (3, "c2"), (5, "c3")):
         log = AgentLog()
         log.keep_in(folder)
-        log.heard(1, {"kind": "tool_call", "call": call})
+        log.heard(at, {"kind": "tool_call", "call": call})
         log.looked()
-        log.heard(2, {"kind": "tool_call", "call": call})
+        log.heard(at + 1, {"kind": "tool_call", "call": call})
         log.end()
     assert [line["call"] for line in lines(Path(folder.path), "agent.jsonl.1")] == ["c2", "c3"]
     assert [line["call"] for line in lines(Path(folder.path))] == ["c3"]
@@ -124,3 +124,30 @@ def test_a_folder_that_cannot_take_them(state: Path) -> None:
     Path(folder.path, "agent.jsonl").symlink_to("/dev/full")
     log.heard(2, {"kind": "text"})
     log.end()
+
+
+def test_another_supervisor_goes_on_where_the_last_one_ended(state: Path) -> None:
+    """Who takes a run up reads its agent again from the beginning, and tells only what does not stand there yet."""
+    first, folder = AgentLog(), folders.make(state)
+    first.keep_in(folder)
+    first.heard(10, {"kind": "tool_call", "call": "a"})
+    first.heard(20, {"kind": "tool_result", "call": "a"})
+    first.end()
+    again = AgentLog()
+    again.heard(10, {"kind": "tool_call", "call": "a"})
+    again.keep_in(folder)
+    again.heard(20, {"kind": "tool_result", "call": "a"})
+    again.heard(30, {"kind": "tool_call", "call": "b"})
+    again.end()
+    assert [line["mono_ms"] for line in lines(Path(folder.path))] == [10, 20, 30]
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", '{"mono_ms": "x"}\n', "\xff"])
+def test_a_file_that_says_no_instant_is_gone_on_with(state: Path, text: str) -> None:
+    """Whatever stands there, what comes is written."""
+    log, folder = AgentLog(), folders.make(state)
+    (Path(folder.path) / "agent.jsonl").write_text(text, encoding="latin-1")
+    log.keep_in(folder)
+    log.heard(1, {"kind": "turn_start"})
+    log.end()
+    assert b'"kind": "turn_start"' in (Path(folder.path) / "agent.jsonl").read_bytes()

@@ -11,6 +11,7 @@ from longwatch.core.spec import LimitSpec, Spec
 from longwatch.core.watch import Watch
 from longwatch.posix.reactor import Reactor
 from longwatch.runtime.driver import LATE, Driver, look_interval
+from longwatch.runtime.seats import Rounds, Seat
 from longwatch.testing import FakeClock
 
 START = 1_000_000
@@ -395,3 +396,22 @@ def test_the_driver_decides_what_the_watch_decides(gaps, windows, steps):
         assert run.fired() == expected
     finally:
         run.reactor.close()
+
+
+class Timerless(Rounds):
+    """Rounds of a loop that asks when it has to step."""
+
+    def arm(self, instant):
+        """Nothing has to be set."""
+
+
+def test_what_a_taking_up_brings_about_is_not_put_off():
+    """A stop that was due is begun while we take up the run; its next step must not wait for another deadline."""
+    rig = Rig("stdout", idle=700)
+    seat = rig.driver.lookout = Seat(Timerless(rig.clock), LATE, START)
+    rig.clock.jump(START + 2_000)
+    rig.driver.resume(START + 1_200)
+    assert rig.effects.facts(LimitFired)
+    assert seat.due == rig.clock()
+    rig.driver.step()
+    assert rig.effects.facts(StopBegan)

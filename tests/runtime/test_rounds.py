@@ -55,7 +55,7 @@ class FakeRounds(Rounds):
 
 @pytest.fixture(autouse=True)
 def _drivers_are_fakes(monkeypatch):
-    monkeypatch.setattr("longwatch.runtime.rounds.Driver.step", lambda driver: driver.step(), raising=True)
+    monkeypatch.setattr("longwatch.runtime.seats.Driver.step", lambda driver: driver.step(), raising=True)
 
 
 def test_each_at_its_time():

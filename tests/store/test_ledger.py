@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longwatch.errors import StoreError
-from longwatch.store import intake, ledger, spool
+from longwatch.store import intake, ledger, schema, spool
 from longwatch.store.ledger import Ledger
 
 DAY = time.strftime("%Y-%m-%d", time.gmtime())
@@ -53,7 +53,7 @@ def test_a_line_becomes_a_run(state: Path) -> None:
     with Ledger.current(str(state)) as opened:
         found = opened.rows("SELECT run, attempt, name, started, ended, reason, outcome, found FROM runs")
         assert found == [("a-000000", 1, "build", 1767323045678, 1767323046678, "exited", "success", 0)]
-        assert opened.rows("PRAGMA user_version") == [(1,)]
+        assert opened.rows("PRAGMA user_version") == [(2,)]
         assert not opened.notes
         kept = json.loads(opened.rows("SELECT json FROM summaries")[0][0])
     assert kept == record("a-000000")
@@ -205,7 +205,7 @@ def harm(path: Path, damage: str) -> bytes:
     elif damage == "text":
         data[:] = b"once there was a ledger here\n" * 100
     elif damage == "middle":
-        data[4096 * 4 : 4096 * 8] = bytes(4096 * 4)
+        data[4096 * 2 : 4096 * 14] = bytes(4096 * 12)
     elif damage == "header":
         data[:100] = bytes(100)
     else:
@@ -214,7 +214,7 @@ def harm(path: Path, damage: str) -> bytes:
             db.execute("CREATE TABLE other (x)")
             if damage == "tables":
                 db.execute("PRAGMA user_version=1")
-                db.execute(f"PRAGMA application_id={ledger.APPLICATION}")
+                db.execute(f"PRAGMA application_id={schema.APPLICATION}")
         db.close()
         return path.read_bytes()
     path.write_bytes(data)
@@ -223,13 +223,13 @@ def harm(path: Path, damage: str) -> bytes:
 
 def test_rot_met_later_is_set_aside_too(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a file too large for a check at opening, damage shows when a query meets it, and is mended then."""
-    monkeypatch.setattr(ledger, "CHECKED_SIZE", 0)
+    monkeypatch.setattr(schema, "CHECKED_SIZE", 0)
     put(state, b"".join(line(f"a-{i:06d}") for i in range(300)))
     expected = stored(state)[0]
     harm(state / "ledger.sqlite3", "middle")
     with Ledger.current(str(state)) as opened:
-        rows = opened.rows("SELECT DISTINCT run FROM runs NATURAL JOIN summaries ORDER BY run")
-        assert [run for (run,) in rows] == expected
+        rows = opened.rows("SELECT run, name, found, json FROM runs NATURAL JOIN summaries ORDER BY run")
+        assert [run for run, *_ in rows] == expected
         assert "was damaged" in opened.notes[0]
 
 
@@ -339,7 +339,7 @@ def test_what_cannot_be_mended_is_one_line(state: Path, monkeypatch: pytest.Monk
             opened.rows("SELECT * FROM nowhere")
 
         def rot() -> None:
-            raise ledger._DamagedError("rot")
+            raise schema.DamagedError("rot")
 
         with pytest.raises(StoreError, match="rot"):
             opened._guarded(rot)

@@ -27,6 +27,7 @@ _MOST_CALLS = 3
 #: Shorter than this nobody calls it a silence.
 _WORTH_TELLING = 1_000
 _COUNTED = ("started", "ok", "failed", "open")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 
 Agent = Mapping[str, Any]
 Story = list[tuple[str, list[str]]]
@@ -58,6 +59,7 @@ def story(agent: Agent | None) -> Story:
         ("asks", [_question(question, ago) for question in _listed(agent, "questions")[:_MOST_CALLS]]),
         ("limit", _limit(agent)),
         ("error", [clean(agent["last_error"])] if agent.get("last_error") else []),
+        ("used", _used(agent.get("usage"))),
         ("silences", [_silence(silence) for silence in _listed(agent, "longest") if _is_long(silence)]),
     ]
 
@@ -110,6 +112,28 @@ def limit_in_short(agent: object) -> str:
     """Return the limit that an agent met last and that nothing followed, for a table; empty where there is none."""
     limit = agent.get("limit") if isinstance(agent, Mapping) else None
     return f"met {_limit({'limit': limit})[0]}" if isinstance(limit, Mapping) else ""
+
+
+def _used(usage: object) -> list[str]:
+    """Return in one line what an agent has used; nothing where it has told of nothing."""
+    told = usage if isinstance(usage, Mapping) else {}
+    total, usd = told.get("total_tokens"), told.get("cost_usd")
+    words = []
+    if isinstance(total, int) and total:
+        parts = (("in", "input_tokens"), ("out", "output_tokens"), ("cached", "cached_tokens"))
+        split = [f"{_many(told[key])} {word}" for word, key in parts if told.get(key)]
+        words.append(f"{_many(total)} tokens ({', '.join(split)})")
+    if isinstance(usd, int | float) and usd:
+        words.append(f"${usd:.2f}" if usd >= 0.01 else "under $0.01")
+    return [", ".join(words)] if words else []
+
+
+def _many(number: int) -> str:
+    """Return a number in three digits or so."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}" if number < 1000 * size else f"{number // size}{unit}"
+    return str(number)
 
 
 def _until(agent: Agent) -> str:
@@ -181,6 +205,8 @@ def _details(kind: str, event: Agent) -> list[str]:
     if kind == "limit":
         until = f"for {span(event.get('span_ms'))}" if event.get("span_ms") else ""
         return [str(event.get("class") or ""), "over" if event.get("lifted") else until]
+    if kind == "usage":
+        return _used({**event, "total_tokens": sum(event.get(key) or 0 for key in _TOKENS)})
     if kind == "retry":
         delay = f"in {span(event.get('delay_ms'))}" if event.get("delay_ms") else ""
         return [str(event.get("class") or ""), str(event.get("status") or ""), delay]

@@ -1,267 +1,45 @@
-"""A run whose program is known: its preset's limits, and for an agent whoever reads its records.
+"""The known program of a foreground run: its preset's limits lent to the values, its observer made of the front.
 
-Loaded after the start, and only for what has a preset. All that reading takes is loaded here and now: after its start
-nothing is imported.
+Loaded after the start, and only for what has a preset.
 """
-
-import os
 
 from longwatch import presets
 from longwatch.cli.main import Front, say
 from longwatch.cli.specs import Known
-from longwatch.cli.unwatched import place_of
-from longwatch.core.observations import SourceLost
-from longwatch.core.sight import TRANSCRIPT
+from longwatch.observed import Observed
 from longwatch.options import DEFAULT, PRESET
-from longwatch.posix import now
-from longwatch.posix.belongings import Belongings, started
-from longwatch.posix.identity import process, read
-from longwatch.posix.process import STDERR, STDOUT
 from longwatch.posix.spawn import PTY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable
 
-    from longwatch.core.observations import Observation
-    from longwatch.observe.agent import Agent
-    from longwatch.observe.dialects import Dialect
-    from longwatch.observe.printed import Printed
-    from longwatch.observe.record import Record
-    from longwatch.observe.sessions import Found
-    from longwatch.observe.transcript import Source
-    from longwatch.posix.pump import Judge, Pump
     from longwatch.posix.tree import Tree
-    from longwatch.preset_table import Preset
-    from longwatch.runtime.agent_log import AgentLog
-    from longwatch.runtime.effects import ProcessEffects
-    from longwatch.runtime.keeping import Keeping
-
-#: What reading an agent's records takes beyond the base.
-_EXTRAS = ("msgspec", "pyte")
 
 
-class Observed:
-    """The known program of one incarnation. `agent` is None where its records are not read."""
-
-    def __init__(self, front: Front, preset: "Preset", tree: "Tree", note: "Callable[[str], object]") -> None:
-        self.preset = preset
-        self.headless = presets.is_headless(preset, front.argv)
-        self.agent: Agent | None = None
-        self._front = front
-        self._log: AgentLog | None = None
-        self._broken = False
-        self._listening: list[tuple[Pump, Printed, Judge | None]] = []
-        if front.lent is None:
-            front.lent = presets.lend(preset, front.values, front.argv)
-        if preset.dialect is not None:
-            self._read(tree, note)
-
-    @property
-    def known(self) -> Known:
-        """What follows from it for the limits."""
-        blind = self.preset.dialect is not None and self.agent is None
-        return Known(
-            self.preset.name, lent=self._front.lent or (), observed=self.agent is not None,
-            gentle=blind or self._front.output == PTY, resident=self.agent is not None and not self.headless,
-        )  # fmt: skip
-
-    def join(self, effects: "ProcessEffects") -> None:
-        """Let the agent's records reach the watch."""
-        if self.agent is None:
-            return
-        effects.observer = self
-        self.agent.wake = effects.hurry
-        effects.on_look.append(lambda watch, at: self._let_alone())
-
-    def keep(self, keeping: "Keeping") -> None:
-        """Let others see how the agent stands."""
-        if self.agent is not None and self._log is not None:
-            keeping.follow(self.agent, self._log)
-
-    def blind(self) -> str:
-        """Return why none of its records is read; empty where some are."""
-        if self.agent is None:
-            return f"longwatch cannot read {self.preset.name}'s records here" if self.preset.dialect else ""
-        return self.agent.pending and f"none of its records was read: {self.agent.pending}"
-
-    def remarks(self) -> "Iterable[str]":
-        """Return what belongs to the cause of a stop: an error that nothing has followed, also of a helper."""
-        trouble = "" if self.agent is None else self.agent.trouble
-        return [f"its last error: {trouble}"] if trouble else []
-
-    def ended(self, at: int) -> "dict[str, Any]":
-        """Look for the last time; return what the report says of the agent."""
-        found: dict[str, Any] = {"agent": None, "resume": None}
-        if self.agent is not None:
-            self.look(at, afresh=True)
-            found["agent"] = self.agent.as_dict(at)
-            found["resume"] = presets.to_type(self.preset, self._front.argv, self.agent.session)
-            self.agent.close()
-        return found
-
-    # -- what it tells; a reader that is broken itself must not cost the supervision
-
-    def look(self, now: int, *, afresh: bool = False) -> "Iterable[tuple[int, Observation]]":
-        """Return what is new of the agent, each with its instant."""
-        if self._broken or self.agent is None:
-            return [(now, SourceLost(TRANSCRIPT))]
-        try:
-            return self.agent.look(now, afresh=afresh)
-        except Exception as error:  # noqa: BLE001
-            return [(now, self._gave_up(error))]
-
-    def message(self, message: "dict[str, Any]", at: int) -> None:
-        """Take what a hook of the agent left for us."""
-        if not self._broken and self.agent is not None:
-            try:
-                self.agent.message(message, at)
-            except Exception as error:  # noqa: BLE001
-                self._gave_up(error)
-
-    def _printed(self, record: "Record", at: int) -> bool:
-        if not self._broken and self.agent is not None:
-            try:
-                return self.agent.printed(record, at)
-            except Exception as error:  # noqa: BLE001
-                self._gave_up(error)
-        return True
-
-    def _gave_up(self, error: Exception) -> SourceLost:
-        """Say once where our defect is; from here on bytes count, and what the preset says only notifies."""
-        if not self._broken:
-            self._broken = True
-            say(
-                f"{self._front.name}: a defect of longwatch, please report it: {error!r}{place_of(error)}; its records "
-                "are no longer read"
-            )
-        return SourceLost(TRANSCRIPT)
-
-    # -- what it takes to read an agent
-
-    def _read(self, tree: "Tree", note: "Callable[[str], object]") -> None:
-        front = self._front
-        unnamed = front.values.source("progress") in (DEFAULT, PRESET)
-        try:
-            self.agent = self._agent(tree, note)
-            if front.terminal is not None and not self.headless and unnamed:
-                self._see_screen()
-        except ImportError as error:
-            if error.name not in _EXTRAS:
-                raise
-            self._missing(str(error.name))
-        if self.agent is None:
-            return
-        if unnamed:
-            seen = "output" if front.screen is None else "screen"
-            front.values.put("progress", (seen, "transcript"), PRESET)
-        if front.terminal is None or self.headless:
-            self._listen(self.agent.dialect)
-
-    def _agent(self, tree: "Tree", note: "Callable[[str], object]") -> "Agent":
-        from longwatch.observe.agent import Agent  # noqa: PLC0415 - for agents only, as all below
-        from longwatch.observe.dialects import load  # noqa: PLC0415
-        from longwatch.observe.hooks import Hooks  # noqa: PLC0415
-        from longwatch.observe.sessions import Sessions  # noqa: PLC0415
-        from longwatch.runtime.agent_log import AgentLog  # noqa: PLC0415
-
-        assert self.preset.dialect is not None
-        dialect = load(self.preset.dialect)
-        leader = self._front.process.child
-        begun = _begun(leader.pid, leader.started)
-        shelf, follow = _shelf(self.preset.dialect, _environment(leader.pid))
-        sessions = Sessions(shelf, Belongings(tree), begun, clock=now)
-        agent = Agent(self.preset.name, dialect, sessions, follow, begun, headless=self.headless, note=note)
-        agent.hooks = Hooks().records
-        self._log = AgentLog()
-        agent.log = self._log.heard
-        return agent
-
-    def _see_screen(self) -> None:
-        """A full-screen program redraws while it hangs: what a human would see changing counts, not its bytes."""
-        from longwatch.observe.screen import Screen  # noqa: PLC0415
-
-        front = self._front
-        assert front.terminal is not None
-        screen, pump = Screen(*front.terminal.size), front.process.pumps[STDOUT]
-        head, tail, _ = pump.captured()
-        screen.feed(memoryview(head + tail))
-        pump.taps.append(screen.feed)
-        front.screen = screen
-
-    def _missing(self, package: str) -> None:
-        front = self._front
-        if self.agent is None:
-            limits = "its output alone is watched, and what its preset says only notifies"
-        else:
-            limits = "what its screen shows is taken for progress, spinners too"
-        say(
-            f"{front.name}: to observe {self.preset.name} longwatch needs the package {package}; install it with: "
-            f"pip install 'longwatch[all]'; {limits}"
-        )
-
-    # -- what it prints
-
-    def _listen(self, dialect: "Dialect") -> None:
-        """Read what it prints: records if it prints some, words of retries elsewhere."""
-        for name, pump in self._front.process.pumps.items():
-            if name in (STDOUT, STDERR):
-                self._listen_to(dialect, pump, records=name == STDOUT)
-
-    def _listen_to(self, dialect: "Dialect", pump: "Pump", *, records: bool) -> None:
-        from longwatch.observe.printed import Printed  # noqa: PLC0415
-
-        rule = pump.judge
-        printed = Printed(
-            dialect, self._printed, records=records, rule=rule, last=pump.last, count=pump.count
-        )
-        if printed.idle or (rule is not None and not records):
-            return
-        head, tail, gap = pump.captured()
-        printed.feed(memoryview(tail if gap else head + tail), now())
-        pump.judge = printed
-        self._listening.append((pump, printed, rule))
-
-    def _let_alone(self) -> None:
-        """Judge no further what turned out to be mere words."""
-        for each in [each for each in self._listening if each[1].idle]:
-            pump, printed, rule = each
-            self._listening.remove(each)
-            if pump.judge is printed:
-                pump.judge = rule
-
-
-def observe(front: Front, tree: "Tree", note: "Callable[[str], object]") -> "Observed | None":
+def observe(front: Front, tree: "Tree", note: "Callable[[str], object]") -> Observed | None:
     """Return what is known of the run's program; None for one that nobody knows."""
-    return None if front.preset is None else Observed(front, front.preset, tree, note)
+    preset, values, terminal = front.preset, front.values, front.terminal
+    if preset is None:
+        return None
+    if front.lent is None:
+        front.lent = presets.lend(preset, values, front.argv)
+    observed = Observed(
+        preset, front.argv, front.process, tree,
+        size=None if terminal is None else terminal.size,
+        unnamed=values.source("progress") in (DEFAULT, PRESET),
+        say=lambda text: say(f"{front.name}: {text}"), note=note,
+    )  # fmt: skip
+    if observed.screen is not None:
+        front.screen = observed.screen
+    if observed.sources is not None:
+        values.put("progress", observed.sources, PRESET)
+    return observed
 
 
-def _shelf(dialect: str, environ: "Mapping[str, str]") -> "tuple[Any, Callable[[Found], Source]]":
-    """Return where an agent keeps its conversations, and how one is followed."""
-    from longwatch.observe.dialects import load  # noqa: PLC0415
-    from longwatch.observe.places import PLACES, Shelf  # noqa: PLC0415
-    from longwatch.observe.transcript import Lines  # noqa: PLC0415
-
-    if dialect != "opencode":
-        return Shelf(PLACES[dialect], environ), lambda found: Lines(found, load(dialect).reader())
-    from longwatch.observe.dialects.opencode import Database  # noqa: PLC0415
-    from longwatch.observe.rows import Rows, Table  # noqa: PLC0415
-
-    table = Table(environ)
-    return table, lambda found: Rows(found, Database(table.path))
-
-
-def _environment(pid: int) -> "Mapping[str, str]":
-    """Return the environment that the program got, behind its wrappers: it says where the records are."""
-    found = read(f"/proc/{pid}/environ")
-    if not found:
-        return os.environ
-    pairs = (os.fsdecode(line).partition("=") for line in found.split(b"\0") if line)
-    return {name: value for name, _, value in pairs}
-
-
-def _begun(pid: int, since: int) -> int:
-    """Return when the program began: one that is watched later has begun before we looked."""
-    info = process(pid)
-    return since if info is None else min(since, started(info))
+def known(front: Front, observed: Observed) -> Known:
+    """Return what follows from it for the limits."""
+    return Known(
+        observed.preset.name, lent=front.lent or (), observed=observed.agent is not None,
+        gentle=observed.blinded or front.output == PTY, resident=observed.resident,
+    )  # fmt: skip

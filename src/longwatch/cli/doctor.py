@@ -1,4 +1,4 @@
-"""`longwatch doctor`: what of this machine longwatch can rely on, and what to do about the rest.
+"""`longwatch doctor`: what longwatch can rely on, how the daemon is, and what to do about the rest.
 
 Each check is one line: fine, weaker (longwatch works, with less behind a promise) or wrong (it does not).
 """
@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import click
 
-from longwatch.cli import machine
+from longwatch.cli import machine, standing
+from longwatch.cli.at_daemon import config_option
 from longwatch.cli.machine import WRONG, Finding
+from longwatch.cli.render import clean
 
 _MARKS = {"fine": "ok  ", "weaker": "note", "wrong": "BAD "}
 
@@ -41,10 +43,15 @@ CHECKS = (
 
 
 @click.command("doctor")
+@click.option("--notify-test", is_flag=True, help="Have the daemon send a test by every channel of [notify].")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(as_json: bool) -> int:
-    """Check this machine. Exit status 1 when something is wrong."""
+def command(notify_test: bool, config: str | None, as_json: bool) -> int:
+    """Check this machine, the file and its daemon. Exit status 1 when something is wrong."""
+    place = standing.Place(config)
     found = {check.name: check.look() for check in CHECKS}
+    found |= {name: look(place) for name, look in standing.CHECKS.items()}
+    found |= standing.notices(place) if notify_test else {}
     good = all(finding.status != WRONG for finding in found.values())
     if as_json:
         checks = [{"name": name, **finding._asdict()} for name, finding in found.items()]
@@ -56,5 +63,5 @@ def command(as_json: bool) -> int:
 
 
 def _line(name: str, finding: Finding) -> str:
-    line = f"{_MARKS[finding.status]} {name:<15} {finding.detail}"
+    line = f"{_MARKS[finding.status]} {name:<15} {clean(finding.detail)}"
     return f"{line}\n{'':20} -> {finding.next}" if finding.next else line

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Any, NoReturn
 
-    from longwatch.cli.agents import Observed
     from longwatch.observe.agent import Agent
+    from longwatch.observed import Observed
     from longwatch.runtime.effects import Sampler
     from longwatch.runtime.guardian import Guardian
 else:
@@ -75,8 +75,8 @@ class LongRun:
         self.tree = Tree(
             leader, whole_id(os.environ, front.run_id), subreaper=front.subreaper, ignore=set(front.strangers)
         )
+        self.known = NOBODY
         self.observed = self._observe()
-        self.known = NOBODY if self.observed is None else self.observed.known
         spec = spec_of(values, merged=process.merged, known=self.known)
         if front.again is not None:
             spec = front.again.carried(spec)
@@ -117,9 +117,12 @@ class LongRun:
             front.preset = recognised(front.argv)
         if front.preset is None:
             return None
-        from longwatch.cli.agents import observe  # noqa: PLC0415
+        from longwatch.cli.agents import known, observe  # noqa: PLC0415
 
-        return observe(front, self.tree, self._note)
+        observed = observe(front, self.tree, self._note)
+        if observed is not None:
+            self.known = known(front, observed)
+        return observed
 
     def _note(self, text: str) -> None:
         self.effects.story.note(text)

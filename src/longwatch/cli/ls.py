@@ -1,4 +1,4 @@
-"""`longwatch ls`: what is watched now, with both clocks, from the run folders alone."""
+"""`longwatch ls`: what is watched now, with both clocks: the harnesses of the daemon, and runs from their folders."""
 
 import time
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import click
 
 from longwatch.cli.agent_words import state_of
+from longwatch.cli.at_daemon import config_option, daemon_if_any, left_behind
+from longwatch.cli.harnesses import HEADS, row
 from longwatch.cli.render import clean, emit, note, paint, since, table, when
 from longwatch.paths import rfc3339, state
 from longwatch.posix import now
@@ -25,15 +27,17 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 @click.command("ls")
 @click.option("-a", "--all", "everything", is_flag=True, help="Runs that are over, too.")
 @click.option("--watch", is_flag=True, help="Show it anew every second.")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="JSON; with --watch one line a second.")
-def command(everything: bool, watch: bool, as_json: bool) -> None:
+def command(everything: bool, watch: bool, config: str | None, as_json: bool) -> None:
     """List what is watched, with both clocks: since when alive, and progress how long ago."""
     while True:
         notes: list[str] = []
+        told = _asked(config, notes)
         found = [folder for folder in folders(state(), notes) if everything or folder.live]
         if watch and not as_json:
             click.echo(_CLEAR, nl=False)
-        _show(found, as_json)
+        _show(told, found, as_json)
         for text in notes:
             note(text)
         if not watch:
@@ -41,14 +45,44 @@ def command(everything: bool, watch: bool, as_json: bool) -> None:
         time.sleep(REFRESH)
 
 
-def _show(found: list[Folder], as_json: bool) -> None:
+def _asked(config: str | None, notes: list[str]) -> dict[str, Any] | None:
+    """Return what the daemon tells of its harnesses; None where there is none, or it does not answer."""
+    from longwatch.api.client import DaemonError  # noqa: PLC0415 - only where there may be a daemon
+
+    try:
+        daemon = daemon_if_any(config)
+        if daemon is not None:
+            return daemon.status()
+        left = left_behind(config)
+        if left is not None:
+            notes.append(
+                f"no daemon answers for {left}; what it has started runs on, longwatch up goes on with it"
+            )
+    except DaemonError as error:
+        notes.append(f"{error}; this is what the run folders say")
+    return None
+
+
+def _show(told: dict[str, Any] | None, found: list[Folder], as_json: bool) -> None:
+    harnesses = [] if told is None else told["harnesses"]
+    of_daemon = {harness.get("run") for harness in harnesses if harness.get("pid")}
+    others = [folder for folder in found if folder.run not in of_daemon]
     if as_json:
-        emit({"from": "run folders", "runs": [describe(folder) for folder in found]})
-    elif found:
+        known = {} if told is None else {"daemon": told.get("daemon"), "harnesses": harnesses}
+        source = "run folders" if told is None else "daemon and run folders"
+        emit({"from": source, **known, "runs": [describe(folder) for folder in others]})
+        return
+    if harnesses:
+        click.echo(table(HEADS, [row(harness) for harness in harnesses]))
+    if harnesses and others:
+        click.echo()
+    if others:
         heads = ("RUN", "PID", "UP", "ALIVE", "PROGRESS", "STATE", "LIMITS", "SOURCES")
-        click.echo(table(heads, [_row(folder) for folder in found]))
-    else:
+        click.echo(table(heads, [_row(folder) for folder in others]))
+    if not harnesses and not others:
         note("nothing is watched")
+    for text in [] if told is None else (told.get("daemon") or {}).get("problems") or []:
+        note(clean(text))
 
 
 def describe(folder: Folder) -> dict[str, Any]:
@@ -57,6 +91,7 @@ def describe(folder: Folder) -> dict[str, Any]:
     known: dict[str, Any] = {
         "run": folder.run,
         "name": folder.name,
+        "item": meta.get("item"),
         "attempt": meta.get("attempt", 1),
         "parent": meta.get("parent"),
         "live": folder.live,
@@ -195,7 +230,7 @@ def _row(folder: Folder) -> list[str]:
     known = describe(folder)
     read = "age_ms" in known
     return [
-        paint(folder.run, "green" if folder.live else "white"),
+        paint(clean(known["item"] or folder.run), "green") if folder.live else paint(folder.run, "white"),
         str(known["child_pid"] or "-") if folder.live else "-",
         ago(known["age_ms"]) if read else "?",
         since(known["alive_ms_ago"]) if read else "?",

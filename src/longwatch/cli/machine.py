@@ -128,7 +128,7 @@ def open_files() -> Finding:
 
 def pipes() -> Finding:
     """Make a pipe of 1 MiB, and count how many this user may have."""
-    quota = _number("/proc/sys/fs/pipe-user-pages-soft")
+    quota = number("/proc/sys/fs/pipe-user-pages-soft")
     if quota is None:
         return Finding(WEAKER, "the system's own size: no quota to read")
     many = f"{quota * PAGE // PIPE} of 1 MiB fit this user's quota" if quota else "no quota"
@@ -243,7 +243,8 @@ def _size_of(folder: str) -> int:
     return size
 
 
-def _number(path: str) -> int | None:
+def number(path: str) -> int | None:
+    """Return the number in a file of the kernel; None where there is none."""
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read())

@@ -54,7 +54,8 @@ def duration(flag: str, text: str | None) -> int | None:
 
 def clean(text: object) -> str:
     """Return a text on one line, without control characters: a process may call itself whatever it likes."""
-    return "".join(c if c.isprintable() else "?" for c in str(text))
+    text = str(text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def paint(text: str, colour: str) -> str:
@@ -114,6 +115,8 @@ def how_it_ended(summary: Mapping[str, Any]) -> str:
         return f"died of {clean(summary.get('signal'))}, which longwatch did not send"
     if reason in LIMITS:
         return f"stopped by longwatch: {_limit(reason, summary)}"
+    if reason is None and summary.get("outcome") is not None:
+        return _no_end(summary)
     return _other_ends(summary).get(str(reason), f"ended: {clean(reason)}")
 
 
@@ -125,11 +128,23 @@ def _limit(reason: str, summary: Mapping[str, Any]) -> str:
         text += f" of {format_duration(found['window_ms'])} was reached"
     if found.get("subject"):
         text += f" by {clean(found['subject'])}"
-    if reason in ("idle", "first", "stalled") and isinstance(summary.get("idle_ms"), int):
+    if reason == "stalled":
+        return f"{text}: no call went well for so long"
+    if reason in ("idle", "first") and isinstance(summary.get("idle_ms"), int):
         source = found.get("source")
         text += f", silent for {format_duration(summary['idle_ms'])}"
         text += f" since {clean(source)} moved" if source else ", nothing ever moved"
     return text
+
+
+def _no_end(summary: Mapping[str, Any]) -> str:
+    """Return what is on record of a run that has not ended, or of a firing that became none."""
+    if summary.get("outcome") == "running":
+        trigger = summary.get("trigger")
+        return f"started by {clean(trigger)}, not over on record" if trigger else "not over on record"
+    why, count = summary.get("why"), summary.get("count")
+    times = f", {count} times" if isinstance(count, int) and count > 1 else ""
+    return f"not started{times}" + (f": {clean(why)}" if why else "")
 
 
 def _other_ends(summary: Mapping[str, Any]) -> dict[str, str]:

@@ -152,6 +152,17 @@ _AGENT: Schema = {
             "items": {"type": "object", "properties": {"question": _TEXT, "since_ms": _COUNT}},
         },
         "counts": {"type": "object", "additionalProperties": _COUNT},
+        "usage": {
+            "type": "object",
+            "description": "What it has used in this run, as it tells; a cost that it has not told is null",
+            "properties": {
+                "input_tokens": _COUNT,
+                "output_tokens": _COUNT,
+                "cached_tokens": _COUNT,
+                "total_tokens": _COUNT,
+                "cost_usd": {"type": ["number", "null"], "minimum": 0},
+            },
+        },
         "longest": {
             "type": "array",
             "items": {"type": "object", "properties": {"ms": _COUNT, "state": _TEXT, "tool": _TEXT}},

@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from longwatch.channel import channel_append
+from longwatch.cli import items
+from longwatch.cli.at_daemon import answers, config_option, daemon_if_any
 from longwatch.cli.render import clean, duration, emit, fail, how_it_ended, refuse, span
 from longwatch.core.spec import GRACE
 from longwatch.paths import inner_id, state
@@ -23,16 +25,66 @@ _POLL_MS = 50
 
 
 @click.command("stop")
-@click.argument("run", metavar="NAME|RUN")
+@click.argument("run", metavar="NAME|RUN|PLAN/ITEM")
 @click.option("-k", "--kill-after", metavar="DURATION", help="From TERM to KILL; else as the run was told.")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="JSON, with the report.")
-def command(run: str, kill_after: str | None, as_json: bool) -> None:
-    """End a run with its whole tree, and wait until it is over."""
+def command(run: str, kill_after: str | None, config: str | None, as_json: bool) -> None:
+    """End a run, a harness or an item of a batch with its whole tree, and wait until it is over."""
     grace = duration("--kill-after", kill_after)
+    item = items.of(run)
+    if item is not None:
+        _item(item, grace, as_json)
+    elif not _of_daemon(run, grace, config, as_json):
+        _by_folder(run, grace, as_json)
+
+
+def _of_daemon(name: str, grace: int | None, config: str | None, as_json: bool) -> bool:
+    """Stop a harness; False where no daemon answers, or it has none of that name."""
+    from longwatch.api.client import NoSuchHarnessError  # noqa: PLC0415 - only where a daemon answers
+
+    daemon = daemon_if_any(config)
+    if daemon is None:
+        return False
+    began = time.monotonic()
+    with answers():
+        try:
+            told = daemon.stop(name, kill_after_ms=grace)
+        except NoSuchHarnessError:
+            return False
+    if as_json:
+        emit({"name": name, **told})
+        return True
+    report = told.get("report")
+    if isinstance(report, dict):
+        _say(name, report, round((time.monotonic() - began) * 1000))
+    else:
+        click.echo(f"{clean(name)}: stopped; it was not running")
+    return True
+
+
+def _item(item: items.Item, grace: int | None, as_json: bool) -> None:
+    """Stop an item of a batch: the others run on, and it can be resumed."""
+    items.require_right(item)
+    began = time.monotonic()
+    kept = items.ask_to_stop(item, grace)
+    if as_json:
+        emit({"run": kept.get("run"), "item": kept})
+    else:
+        took = span(round((time.monotonic() - began) * 1000))
+        click.echo(f"{item.title}: stopped, over in {took}; longwatch start {item.title} goes on with it")
+
+
+def _by_folder(run: str, grace: int | None, as_json: bool) -> None:
+    """Stop a run by asking whoever supervises it."""
     try:
         folder = find_live(state(), run)
     except (NoSuchRunError, ManyRunsError) as error:
         refuse(error)
+    whole = folder.meta.get("item")
+    if whole and (item := items.of(str(whole))) is not None:
+        _item(item, grace, as_json)
+        return
     _require_right(folder)
     supervisor = supervisor_of(folder.meta)
     if not folder.here or supervisor is None:
@@ -110,11 +162,16 @@ def _tell(folder: Folder, took: int, as_json: bool) -> None:
         )
     if as_json:
         emit({"run": folder.run, "report": report})
-    elif report.get("termination_reason") == "cancelled":
+    else:
+        _say(folder.run, report, took)
+
+
+def _say(what: str, report: dict[str, Any], took: int) -> None:
+    if report.get("termination_reason") == "cancelled":
         stopped = report.get("stopped")
         how = f" by {clean(stopped.get('how'))}" if isinstance(stopped, dict) else ""
-        click.echo(f"{folder.run}: stopped{how}, over in {span(took)}")
+        click.echo(f"{clean(what)}: stopped{how}, over in {span(took)}")
     else:
-        click.echo(f"{folder.run}: {how_it_ended(report)}")
+        click.echo(f"{clean(what)}: {how_it_ended(report)}")
     if report.get("survivors"):
-        fail(f"{folder.run}: still alive: {clean(', '.join(map(str, report['survivors'])))}")
+        fail(f"{clean(what)}: still alive: {clean(', '.join(map(str, report['survivors'])))}")

@@ -5,6 +5,7 @@ import os
 from longwatch.cli.attend import leave_as
 from longwatch.cli.main import ENDING, PASSED_ON, Front, say
 from longwatch.core.spec import DRAIN_TOTAL
+from longwatch.errors import place_of
 from longwatch.options import whole_id
 from longwatch.posix import now
 from longwatch.posix.tree import Tree
@@ -61,13 +62,3 @@ def _end_tree(front: Front) -> None:
             leader, whole_id(os.environ, front.run_id), subreaper=front.subreaper, ignore=set(front.strangers)
         ).kill()
     front.process.look()
-
-
-def place_of(error: Exception) -> str:
-    """Return where in our files an error was raised, in brackets; empty where nobody knows."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return (
-        "" if place is None else f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
-    )

@@ -27,21 +27,34 @@ VERBS = {
     "ls": "List what is watched, with both clocks.",
     "runs": "List past runs.",
     "logs": "Show a run's output.",
-    "stop": "End a run with its whole tree.",
+    "stop": "End a run or a harness with its whole tree.",
     "watch": "Watch a process that already runs.",
     "quiet": "Inside a run: let a command be silent for a while.",
     "timeout": "As GNU timeout, but at the limit nothing escapes.",
+    "init": "Write a first longwatch.toml for the agents found here.",
+    "up": "Run the harnesses of longwatch.toml.",
+    "down": "Stop the harnesses, and the daemon.",
+    "reload": "Apply the file to the running daemon.",
+    "start": "Start a harness.",
+    "restart": "End a harness and start it anew.",
+    "describe": "Say all about one harness.",
+    "trigger": "Fire a harness now.",
+    "attach": "Open the terminal of a harness.",
+    "send": "Type a line into a harness.",
+    "events": "Show what happened, and follow it.",
+    "batch": "Run many resumable workstreams.",
+    "unit": "Print a systemd unit for the daemon.",
     "mcp": "Serve a tool for agents that runs commands under your limits.",
     "tool": "Run a command for a model; tell as JSON how it ended.",
     "replay": "Say when limits would have fired on a recorded session.",
     "suggest": "Propose windows from what your agents have done.",
     "presets": "Show the programs that longwatch knows.",
-    "config": "Trace a value, print the schemas.",
+    "config": "Check a file, trace a value, print the schemas.",
     "doctor": "Check this machine.",
     "completion": "Print the completion script of a shell.",
 }
 #: Called by programs: neither listed nor completed.
-HIDDEN = ("hook",)
+HIDDEN = ("hook", "checkpoint", "runner", "probe", "gc")
 ALIASES = {"ps": "ls", "status": "ls"}
 _FRONT = ("run", "timeout", "tool")
 _OK, _FAILED, _USAGE = 0, 1, 2

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from longwatch.cli import agent_words, ls
+from longwatch.cli import agent_words, items, ls
+from longwatch.cli.at_daemon import config_option, daemon_if_any, harness_line
 from longwatch.cli.render import (
     LIMITS,
     clean,
@@ -23,6 +24,7 @@ from longwatch.cli.render import (
 )
 from longwatch.paths import state
 from longwatch.posix.identity import identity
+from longwatch.store.entries import RUNNING
 from longwatch.store.ledger import Ledger
 from longwatch.store.queries import (
     Folder,
@@ -42,24 +44,71 @@ _INDENT = 12
 
 
 @click.command("why")
-@click.argument("run", required=False, metavar="[NAME|RUN]")
+@click.argument("run", required=False, metavar="[NAME|RUN|PLAN/ITEM]")
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="JSON, with the whole report.")
-def command(run: str | None, as_json: bool) -> None:
+def command(run: str | None, config: str | None, as_json: bool) -> None:
     """Say why a run ended, or what it waits for now. Without a name: the run that ended last."""
     folder = state()
+    item = items.of(run)
+    if item is not None:
+        if item.run is None or item.state().get("reason") == "spawn_failed":
+            _tell_unstarted(item, as_json)
+            return
+        run = item.run
+    harness = None if item is not None else _harness(run, config)
+    if harness is not None and not as_json:
+        click.echo(paint(harness_line(harness), "cyan"))
     with history(folder) as ledger:
         try:
             found = find(folder, ledger, run) if run else _last(folder, ledger)
         except (NoSuchRunError, ManyRunsError) as error:
-            refuse(error)
+            if item is not None:  # it began a moment ago
+                _tell_unstarted(item, as_json)
+                return
+            if harness is None:
+                refuse(error)
+            found = None
         for text in ledger.notes:
             note(text)
     if found is None:
-        fail("no run is on record yet")
-    if found.folder is not None and found.folder.live:
-        _tell_live(found.folder, as_json)
+        _without_run(harness, as_json)
+    elif found.folder is not None and found.folder.live:
+        _tell_live(found.folder, as_json, harness)
     else:
-        _tell_past(found, as_json)
+        _tell_past(found, as_json, harness)
+
+
+def _tell_unstarted(item: items.Item, as_json: bool) -> None:
+    """Say why an item of a batch has no run: it waits, was left out, or could not be started."""
+    kept = item.state()
+    if as_json:
+        emit({"live": False, "run": kept.get("run"), "report": None, "item": kept})
+        return
+    click.echo(paint(item.title, "cyan"))
+    _tell("state", [clean(kept.get("lifecycle"))])
+    why = kept.get("error") or kept.get("left_out")
+    _tell("cause", [clean(why)] if why else [])
+
+
+def _harness(name: str | None, config: str | None) -> dict[str, Any] | None:
+    """Return how the harness of this name stands; None where no daemon answers, or it has none of that name."""
+    from longwatch.api.client import DaemonError  # noqa: PLC0415 - only where a daemon may answer
+
+    daemon = daemon_if_any(config) if name else None
+    try:
+        return None if daemon is None or name is None else daemon.describe(name)
+    except DaemonError:
+        return None
+
+
+def _without_run(harness: dict[str, Any] | None, as_json: bool) -> None:
+    if harness is None:
+        fail("no run is on record yet")
+    if as_json:
+        emit({"live": False, "run": None, "report": None, "harness": harness})
+    else:
+        _tell("runs", ["none is on record yet"])
 
 
 def _last(folder: str, ledger: Ledger) -> Found | None:
@@ -70,11 +119,11 @@ def _last(folder: str, ledger: Ledger) -> Found | None:
     return Found(live[0].run, live[0], None) if live else None
 
 
-def _tell_past(found: Found, as_json: bool) -> None:
+def _tell_past(found: Found, as_json: bool, harness: dict[str, Any] | None) -> None:
     report = found.folder.report() if found.folder else None
     report = report or found.summary or (ending(found.folder) if found.folder else {})
     if as_json:
-        emit({"live": False, "run": found.run, "report": report})
+        emit({"live": False, "run": found.run, "report": report, **_of(harness)})
         return
     command_line = _command_line(found.folder.meta if found.folder else report)
     click.echo(paint(found.run, "cyan") + (f"  {command_line}" if command_line else ""))
@@ -91,7 +140,7 @@ def _tell(head: str, lines: list[str]) -> None:
 def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Return what is told of a run that is over: heads and their lines."""
     return [
-        ("ended", [how_it_ended(report), _times(report)]),
+        ("running" if report.get("outcome") == RUNNING else "ended", [how_it_ended(report), _times(report)]),
         ("cause", _cause(report)),
         *agent_words.story(report.get("agent")),
         ("stopped", _stopped(report)),
@@ -103,7 +152,9 @@ def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 def _times(report: Mapping[str, Any]) -> str:
     begun, took = instant(report.get("started_at")), report.get("duration_ms")
-    text = f"started {when(report.get('started_at'))}, ran for {span(took)}"
+    text = f"started {when(report.get('started_at'))}"
+    if took is not None:
+        text += f", ran for {span(took)}"
     if begun is not None and isinstance(took, int):
         text += f", ended {ago(round((time.time() - begun.timestamp()) * 1000) - took)} ago"
     return text
@@ -160,11 +211,15 @@ def _command_line(meta: Mapping[str, Any]) -> str:
     return clean(" ".join(words + [str(flag) for flag in (flags if isinstance(flags, list) else [])]))
 
 
-def _tell_live(folder: Folder, as_json: bool) -> None:
+def _of(harness: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if harness is None else {"harness": harness}
+
+
+def _tell_live(folder: Folder, as_json: bool, harness: dict[str, Any] | None) -> None:
     known = ls.describe(folder)
     post_mortem = _look(folder)
     if as_json:
-        emit({"live": True, **known, "post_mortem": post_mortem})
+        emit({"live": True, **known, "post_mortem": post_mortem, **_of(harness)})
         return
     click.echo(paint(folder.run, "green") + f"  {_command_line(folder.meta)}")
     lines = {

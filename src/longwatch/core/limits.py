@@ -93,6 +93,17 @@ class Limit:
             self.floor += span
             self.extended += span
 
+    def take_over(self, old: "Limit | None", last: int | None) -> None:
+        """Go on where a limit of the same name was; where there was none, with the last sign of life it would heed."""
+        if old is None:
+            if last is not None and self.restarts(ProgressSeen("")):
+                self.restart(last)
+            return
+        self.since, self.floor = old.since, old.floor
+        if self.window == old.window:
+            self.extended, self.vetoes = old.extended, old.vetoes
+            self.noted, self.fired, self.nudged, self.spent = old.noted, old.fired, old.nudged, old.spent
+
     def deadline(self, holds: Holds) -> int | None:
         """Return the instant at which the limit fires; None while that cannot be foreseen or it has acted."""
         if self.spent:
@@ -196,6 +207,11 @@ class Credited(Limit):
         self.pauses = pauses
         self.credit = Credit(cap)
 
+    def take_over(self, old: Limit | None, last: int | None) -> None:
+        super().take_over(old, last)
+        if isinstance(old, Credited):
+            self.credit.granted = min(old.credit.granted, self.credit.cap)
+
     def due(self) -> int:
         """Return the instant at which the limit is reached by what has been granted so far."""
         return self.since + self.window + self.credit.granted
@@ -281,6 +297,11 @@ class Loop(Limit):
         self.latch = Latch(count)
         self.closed: int | None = None
 
+    def take_over(self, old: Limit | None, last: int | None) -> None:
+        super().take_over(old, last)
+        if isinstance(old, Loop) and old.latch.count == self.latch.count:
+            self.latch, self.closed, self.window = old.latch, old.closed, old.window
+
     def call_seen(self, mark: str, tool: str, now: int) -> None:
         """A call is over."""
         if not self.latch.saw(mark):
@@ -289,6 +310,12 @@ class Loop(Limit):
                 self.restart(now)
         elif self.closed is None:
             self.closed, self.window = now, now - self.since
+
+    def spoken_to(self, now: int) -> None:
+        """A user's word opens the latch: what comes now is asked for anew."""
+        self.latch.reset()
+        self.closed = None
+        self.restart(now)
 
     def deadline(self, holds: Holds) -> int | None:
         return None if self.spent or self.closed is None else max(self.closed, self.extended)

@@ -4,6 +4,9 @@ A window is the time up to one reset. Each is waited for once, and one resume fo
 the conversation, so nobody is asked again and again. Where the limit still holds after its own reset, the waits grow,
 and after a handful of resumes to no effect a human has to look. What was never stated is never guessed.
 
+Whose run it is decides how patient that is: a `run` that somebody waits for has its `RUN` terms, a harness that has all
+the time in the world `HARNESS`.
+
 The reset is wall-clock time, and so are all instants here, in ms since 1970. Chance is an argument, so a decision
 can be replayed.
 """
@@ -28,6 +31,44 @@ STAY, PARK, LEAVE = "stay", "park", "leave"
 ENDS = ("exited", "lingered", "idle", "first", "stalled")
 #: What ends by itself; the others need a human.
 PASSING, LASTING = ("rate", "usage"), ("money", "auth")
+
+
+class Terms(Plain):
+    """How patient the waits are; all in ms.
+
+    `longest`: a reset further away is misread, and then this is waited. `stale`: one that lies further back than this is
+    misread too, or (negative) one that is not so far ahead. `first` and `last` bound the waits of our own, `tries` the
+    resumes to no effect (0: no bound). `guess`: what was never stated is waited for all the same.
+    """
+
+    __slots__ = ("first", "guess", "last", "longest", "stale", "tries")
+
+    def __init__(
+        self, longest: int, stale: int, first: int, last: int, tries: int = 0, *, guess: bool = False
+    ) -> None:
+        self.longest = longest
+        self.stale = stale
+        self.first = first
+        self.last = last
+        self.tries = tries
+        self.guess = guess
+
+
+RUN = Terms(LONGEST, STALE, WAIT_FIRST, WAIT_LAST, TRIES)
+#: Nobody waits for a harness, so it waits longer, and for what nobody states as well. A reset that is less than a
+#: minute away is one that does not hold.
+HARNESS = Terms(8 * 24 * HOUR, -1 * MINUTE, 15 * MINUTE, 6 * HOUR, guess=True)
+
+
+class Limited(Plain):
+    """What a provider says of a limit: its class, its end as a wall instant (None: it does not say), its words."""
+
+    __slots__ = ("cls", "text", "until")
+
+    def __init__(self, cls: str, until: int | None = None, text: str = "") -> None:
+        self.cls = cls
+        self.until = until
+        self.text = text
 
 
 class Halt(Plain):
@@ -65,8 +106,8 @@ class Windows(Plain):
 class Verdict(Plain):
     """What to do: `STAY` (no limit ended it), `PARK` until an instant and resume then, `LEAVE` it to a human.
 
-    `why` of PARK: stated, over (the reset has just passed), clamped (too far away), again (it still holds). Of LEAVE:
-    money, auth, left (by hand), unstated, unknown (its conversation), fruitless, late (its time is over before that).
+    `why` of PARK: stated, over (the reset has just passed), clamped (too far away), again (it still holds), guessed
+    (nobody says until when). Of LEAVE: money, auth, left (by hand), unstated, unknown (its conversation), fruitless, late (its time is over before that).
     """
 
     __slots__ = ("action", "until", "why", "windows")
@@ -78,35 +119,46 @@ class Verdict(Plain):
         self.until = until
 
 
-def wait(fruitless: int) -> int:
+def wait(fruitless: int, terms: Terms = RUN) -> int:
     """Return the least wait in ms after so many resumes to no effect."""
-    return min(WAIT_FIRST << min(max(fruitless, 1) - 1, 16), WAIT_LAST)
+    return min(terms.first << min(max(fruitless, 1) - 1, 16), terms.last)
 
 
-def decide(halt: Halt, windows: Windows, wall: int, drawn: float, *, latest: int | None = None) -> Verdict:
+def decide(
+    halt: Halt, windows: Windows, wall: int, drawn: float, *, latest: int | None = None, terms: Terms = RUN
+) -> Verdict:
     """Return what follows; `drawn` in [0, 1) spreads the resume, `latest` is when the time of the run is over."""
     if halt.reason not in ENDS or halt.cls not in (*PASSING, *LASTING):
         return Verdict(STAY, windows)
     fruitless = windows.fruitless + 1 if windows.until is not None and not halt.progressed else 0
-    stated = None if halt.until is None or halt.until < wall - STALE else halt.until
+    stated = None if halt.until is None or halt.until < wall - terms.stale else halt.until
+    if stated is None and terms.guess:
+        # The first wait of our own is a guess as well, so the next one is longer.
+        fruitless = max(fruitless, 1)
     fresh = stated is not None and (windows.until is None or stated > windows.until + SAME)
-    if why := _left(halt, fruitless, known=stated is not None, fresh=fresh):
+    if why := _left(halt, fruitless, terms, known=stated is not None, fresh=fresh):
         return Verdict(LEAVE, windows, why)
-    due, why = wall if stated is None else max(stated, wall), "stated"
-    if due > wall + LONGEST:
-        due, why = wall + LONGEST, "clamped"
-    elif due == wall:
-        why = "over"
+    due, why = _due(stated, wall, terms)
     if fruitless or not fresh:
         # The same window once more: what it says of its end was not true.
-        due, why = max(due, wall + wait(fruitless)), "again"
+        due = max(due, wall + wait(fruitless, terms))
+        why = "guessed" if windows.until is None else "again"
     resume = due + int(JITTER * drawn)
     if latest is not None and resume >= latest:
         return Verdict(LEAVE, windows, "late", due)
     return Verdict(PARK, Windows(due, fruitless), why, resume)
 
 
-def _left(halt: Halt, fruitless: int, *, known: bool, fresh: bool) -> str:
+def _due(stated: int | None, wall: int, terms: Terms) -> tuple[int, str]:
+    """Return when the limit ends by what is stated, and how that was read."""
+    if stated is None or stated <= wall:
+        return wall, "over"
+    if stated > wall + terms.longest:
+        return wall + terms.longest, "clamped"
+    return stated, "stated"
+
+
+def _left(halt: Halt, fruitless: int, terms: Terms, *, known: bool, fresh: bool) -> str:
     """Return why it is a human's turn; empty where it is not."""
     if halt.cls in LASTING:
         return halt.cls
@@ -116,7 +168,7 @@ def _left(halt: Halt, fruitless: int, *, known: bool, fresh: bool) -> str:
         return "unknown"
     if not known and not fruitless:
         return "unstated"
-    return "fruitless" if fruitless >= TRIES and not fresh else ""
+    return "fruitless" if terms.tries and fruitless >= terms.tries and not fresh else ""
 
 
 class Used(Plain):

@@ -130,9 +130,17 @@ def _limit(facts: list[Fact], end: RunEnded) -> dict[str, object] | None:
 
 
 def _idle(facts: list[Fact], end: RunEnded, last_progress: int | None, started: int) -> int:
-    """Return the span of silence: up to the first signal if we stopped it, else up to the end."""
+    """Return the span of silence: up to the first signal if we stopped it, else up to the end.
+
+    What a program says when it is stopped is no progress: then the limit knows since when there was none.
+    """
     stop = next((fact.at for fact in facts if isinstance(fact, StopBegan)), end.at)
-    return max(0, stop - (started if last_progress is None else min(last_progress, stop)))
+    since = started if last_progress is None else last_progress
+    if since > stop:
+        since = next(
+            (fact.since for fact in reversed(facts) if isinstance(fact, LimitFired) and fact.at <= stop), stop
+        )
+    return max(0, stop - since)
 
 
 def _leftovers(facts: list[Fact]) -> dict[str, object]:

@@ -13,7 +13,7 @@ from longwatch.core.limits import ORDER, Ask, Call, First, Limit, Linger, Loop, 
 from longwatch.core.pauses import Pauses
 from longwatch.core.repeats import Detector
 from longwatch.core.sight import TRANSCRIPT, Sight
-from longwatch.core.spec import LimitSpec, Spec
+from longwatch.core.spec import STOP, LimitSpec, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,36 @@ class Timekeeper:
             if at is not None and at <= now:
                 out.append(note(limit, now))
         return out
+
+    def redefine(self, spec: Spec, started: int) -> None:
+        """Go on with other limits of the same program; what it has done so far holds on."""
+        self.spec = spec
+        before = {(limit.name, limit.subject): limit for limit in self.limits}
+        fresh = [limit for limit in at_start(spec, started, self.pauses) if not self._had_its_day(limit)]
+        named = {Call: "call", Ask: "ask"}
+        for old in self.limits:
+            rule = spec.limits.get(named.get(type(old), ""))
+            if rule is not None and rule.budgets.get(old.tool, rule.window) > 0:
+                fresh.append(type(old)(rule, old.since, old.subject, old.tool))
+            elif isinstance(old, Linger) and "linger" in spec.limits:
+                fresh.append(Linger(spec.limits["linger"], old.since, spec.held))
+        for limit in fresh:
+            limit.take_over(before.get((limit.name, limit.subject)), self.sight.last)
+        self.limits = sorted(fresh, key=lambda each: ORDER[each.name])
+
+    def _had_its_day(self, limit: Limit) -> bool:
+        return isinstance(limit, First) and self.sight.last is not None
+
+    def settled(self, until: int) -> None:
+        """Whatever was due by then was done by whoever watched: notes and notices are not told twice.
+
+        A stop is: it did not end the run, or was not begun.
+        """
+        self.pass_time(until)
+        for limit in self.limits:
+            due = limit.deadline(self.holds)
+            if limit.action != STOP and due is not None and due <= until:
+                limit.noted = limit.fired = limit.spent = True
 
     def hear(self, observation: o.Observation, now: int) -> list[Fact]:
         """Take note of what the program did; nothing for what is none of its doing."""
@@ -204,6 +234,9 @@ class Timekeeper:
     def _turn_began(self, began: o.TurnBegan, now: int) -> list[Fact]:
         self.sight.record(now, progress=False)
         self._detector.new_turn()
+        loop = self._find(Loop)
+        if isinstance(loop, Loop):
+            loop.spoken_to(now)
         # What was taken for the final result was that of a turn.
         self.limits = [limit for limit in self.limits if not isinstance(limit, Linger)]
         self.result_ok = None

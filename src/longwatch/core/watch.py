@@ -20,7 +20,7 @@ from longwatch.core.timekeeper import Timekeeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, ClassVar
 
 
@@ -72,6 +72,28 @@ class Watch:
             out += self._due(self._now)
         self._now = max(self._now, now)
         return out
+
+    def resume(self, told: "Iterable[tuple[int, o.Observation]]", until: int) -> None:
+        """Take up a run that another watch has followed up to `until`.
+
+        `told` is what is known of that time, in order: it moves the clocks, and nothing comes of it a second time.
+        """
+        for at, observation in told:
+            self._clocks.hear(observation, min(at, until))
+        self._clocks.settled(until)
+        self._now = max(self._now, until)
+
+    def redefine(self, spec: Spec) -> None:
+        """Go on with other limits: clocks keep what they have counted, and a changed window is a new episode."""
+        self.spec = self.ending.spec = spec
+        self._clocks.redefine(spec, self.started)
+
+    def allow(self, name: str, action: str | None = None) -> None:
+        """Let a limit climb up to `action` from now on; None: as far as its own spec says."""
+        for limit in self._clocks.limits:
+            spec = self.spec.limits.get(limit.name)
+            if limit.name == name and spec is not None:
+                limit.action = min(action or spec.action, limit.highest, key=ACTIONS.index)
 
     # -- the two questions
 

@@ -39,6 +39,8 @@ _ECHOES = (
 )  # fmt: skip
 _TROUBLE = (e.Retry, e.Limited, e.Failed)
 _FILES = (DISK, DATABASE)
+#: What these print and what they write names the same reply by another name.
+RENAMED = ("qwen",)
 #: Two readings of one end of a wait.
 _CLOSE = 1_000
 _PROGRESS = (o.ProgressSeen, o.CallBegan, o.CallProgressed, o.CallEnded)
@@ -181,7 +183,13 @@ class Agent:
         echo = self.live and not record.sub and record.source in _FILES
         echo = echo and not (isinstance(event, _TROUBLE) and self.dialect.name in QUIET)
         if isinstance(event, e.ToolCalled | e.ToolResult):
-            return not (echo and self.dialect.name in RENUMBERED) and self._is_new_of_call(event)
+            # A call that only the file told of (we came later) has its end there, too.
+            renumbered = self.dialect.name in RENUMBERED and event.call not in self.standing.calls
+            return not (echo and renumbered) and self._is_new_of_call(event)
+        if isinstance(event, e.Usage):
+            # A cost without a name the stream has told; a reply's full numbers may stand in its file alone.
+            again = echo and (not event.message or self.dialect.name in RENAMED)
+            return not again and self.standing.usage.add(event)
         if record.raw_type == WORDS and isinstance(event, e.Limited | e.Failed):
             return not self.live  # the stream of records says it as well
         if isinstance(event, e.Limited | e.Retry) and not (echo and isinstance(event, e.Retry)):

@@ -218,6 +218,27 @@ class Failed(Event):
         self.message = message
 
 
+class Usage(Event):
+    """What a reply of the model has used, in tokens and in USD; None where the agent does not say what it costs.
+
+    `message` names the reply: told again, in another place or with more of it, the largest numbers hold. Without a
+    name it is all new. Of the input `cached_tokens` were read from a cache, and are not in `input_tokens`.
+    """
+
+    __slots__ = ("cached_tokens", "cost_usd", "input_tokens", "message", "output_tokens")
+    kind = "usage"
+
+    def __init__(
+        self, message: str = "", input_tokens: int = 0, output_tokens: int = 0, cached_tokens: int = 0,
+        cost_usd: float | None = None,
+    ) -> None:  # fmt: skip
+        self.message = message
+        self.input_tokens = input_tokens
+        self.output_tokens = output_tokens
+        self.cached_tokens = cached_tokens
+        self.cost_usd = cost_usd
+
+
 class Restarted(Event):
     """The stream was opened anew: calls open in the old one will never end."""
 
@@ -227,7 +248,7 @@ class Restarted(Event):
 
 _ALL: tuple[type[Event], ...] = (
     SessionStarted, SessionEnded, TurnStarted, TurnEnded, Text, Thinking, ToolCalled, ToolResult, Heartbeat, Retry,
-    Limited, Permission, Subagent, Compacted, Failed, Restarted,
+    Limited, Permission, Subagent, Compacted, Failed, Usage, Restarted,
 )  # fmt: skip
 #: The class of each word on the wire: the model is closed.
 KINDS = {cls.kind: cls for cls in _ALL}
@@ -237,7 +258,7 @@ def observations(event: Event, source: str) -> tuple[o.Observation, ...]:
     """Return what a watch hears of an event; `source` is where text and thinking count as progress.
 
     Retries, limits, errors and keep-alives are signs of life, never progress: a program that only reports that it
-    failed again does not move.
+    failed again does not move. What was used is nothing that happened.
     """
     return _HEARD[type(event)](event, source)
 
@@ -310,5 +331,6 @@ _HEARD: "dict[type[Event], Callable[[Any, str], tuple[o.Observation, ...]]]" = {
     Subagent: _subagent,
     Compacted: _progress,
     Failed: _alive,
+    Usage: lambda event, source: (),
     Restarted: lambda event, source: (o.StreamRestarted(),),
 }

@@ -62,5 +62,9 @@ _FIELDS: "dict[type[e.Event], Callable[[Any], dict[str, object]]]" = {
     e.Failed: lambda event: {
         "class": event.cls, "status": event.status, "fatal": event.fatal or None, "message": event.message[:LONGEST_ERROR],
     },
+    e.Usage: lambda event: {
+        "message": event.message, "input_tokens": event.input_tokens, "output_tokens": event.output_tokens,
+        "cached_tokens": event.cached_tokens, "cost_usd": event.cost_usd,
+    },
     e.Restarted: lambda event: {},
 }  # fmt: skip

@@ -8,6 +8,7 @@ from longwatch.observe import events as e
 from longwatch.observe.dialects.calls import Recent
 from longwatch.observe.record import Record
 from longwatch.observe.silences import ASKED, CALL, PAUSED, READY, WORKING, Silence, Silences
+from longwatch.observe.tally import Tally
 from longwatch.paths import rfc3339
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ _OVER = "is over"
 #: What went wrong until it does.
 _WRONG = (e.Retry, e.Limited, e.Failed)
 #: What ends no silence: the provider's and the program's own affairs.
-_NO_MOVE = (e.Retry, e.Limited, e.Failed, e.Heartbeat)
+_NO_MOVE = (e.Retry, e.Limited, e.Failed, e.Heartbeat, e.Usage)
 
 
 class OpenCall(Plain):
@@ -62,6 +63,9 @@ class Standing:
         self.calls: dict[str, OpenCall] = {}
         self.questions: dict[str, int] = {}
         self.result_ok: bool | None = None
+        #: When a call last went well, on the watch's clock: from there its `stall` counts.
+        self.last_ok: int | None = None
+        self.usage = Tally()
         self._ready = ready
         self._counts = dict.fromkeys(_COUNTED, 0)
         #: Errors with nothing behind them yet, by whose they are: the agent's own is "".
@@ -81,6 +85,11 @@ class Standing:
     def trouble(self) -> str:
         """The newest error that nothing has followed; empty where there is none."""
         return next(reversed(self._troubles.values()), "")
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is expected of it until it is spoken to."""
+        return self._ready
 
     @property
     def state(self) -> str:
@@ -136,6 +145,7 @@ class Standing:
                 {"question": question, "since_ms": now - since} for question, since in self.questions.items()
             ],
             "counts": self.counts,
+            "usage": self.usage.as_dict(),
             "longest": [silence.as_dict() for silence in self.longest(now)],
             "result_ok": self.result_ok,
         }
@@ -175,6 +185,7 @@ class Standing:
             return
         self.calls.pop(event.call, None)
         self._counts["ok" if event.ok else "failed"] += 1
+        self.last_ok = at if event.ok else self.last_ok
         if event.ok and event.exit_code is None:
             self._believed.add(event.call)
 
@@ -220,6 +231,7 @@ class Standing:
             self.calls[call] = OpenCall(call, "subagent", at, record.sub)
         else:
             self.calls.pop(call, None)
+            self.last_ok = at if event.state == "end" else self.last_ok
 
     def _restarted(self, event: e.Restarted, at: int, record: Record) -> None:
         self.calls.clear()

@@ -204,15 +204,18 @@ def _proof(descriptor: int, offset: int) -> int:
 # From the end
 
 
-def last_time(path: str, predicate: Callable[[bytes], Told | None], needle: bytes = b"") -> Told | None:
+def last_time(
+    path: str, predicate: Callable[[bytes], Told | None], needle: bytes = b"", end: int | None = None
+) -> Told | None:
     """Return what `predicate` tells of the newest line of which it tells anything; None when there is no such line.
 
     It gets whole lines without their line break, newest first, and of those only the ones that hold `needle`: a few
-    characters that no wanted line lacks, the longer the faster. Lines over 8 MiB are passed over. Raises OSError.
+    characters that no wanted line lacks, the longer the faster. Lines over 8 MiB are passed over, and all that stands
+    behind `end`. Raises OSError.
     """
     descriptor = os.open(path, _FLAGS)
     try:
-        return _newest(_Backward(descriptor), predicate, needle)
+        return _newest(_Backward(descriptor, end), predicate, needle)
     finally:
         os.close(descriptor)
 
@@ -236,9 +239,10 @@ def _newest(file: "_Backward", predicate: Callable[[bytes], Told | None], needle
 class _Backward:
     """Searches an open file from an offset towards its beginning, in blocks of one buffer."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, end: int | None = None) -> None:
         self.descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
+        size = os.fstat(descriptor).st_size
+        self.size = size if end is None else min(size, end)
         self._buffer = bytearray(_FIRST_BLOCK)
 
     def before(self, wanted: bytes, end: int) -> int:

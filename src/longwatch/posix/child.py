@@ -167,13 +167,13 @@ class Child:
 
         Of another user's process the kernel shows 0 there, whatever it was.
         """
-        from longwatch.posix.identity import read_stat, shown  # noqa: PLC0415 - only for what is no child of ours
+        from longwatch.posix.identity import parse_stat, read_stat, shown  # noqa: PLC0415 - only for what is no child of ours
 
         line = read_stat(self.pid)
-        if line is None or self.identity is None or self.identity.current() is None or not shown(self.pid):
+        if line is None or self.identity is None or parse_stat(line).identity != self.identity:
             return UNKNOWN
         fields = line[line.rindex(b")") + 2 :].split()
-        if fields[0] != b"Z":
+        if fields[0] != b"Z" or not shown(self.pid):
             return UNKNOWN
         return _from_exitcode(os.waitstatus_to_exitcode(int(fields[-1])))
 

@@ -7,6 +7,7 @@ the supervisor wait. Only the header and the layout are versioned; a reader take
 import errno
 import mmap
 import os
+import sys
 
 from longwatch.errors import StoreError
 
@@ -49,12 +50,28 @@ class Clocks:
             # Written, not truncated to size: a store into a hole of a full disk would kill us by SIGBUS.
             if os.write(descriptor, bytes(CLOCKS_BYTES)) < CLOCKS_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            mapped = mmap.mmap(descriptor, CLOCKS_BYTES)
+            mapped = _mapped(descriptor)
         finally:
             os.close(descriptor)
         clocks = cls(memoryview(mapped).cast("q"), mapped)
         clocks.header[STARTED] = started
         clocks.header[MAGIC] = _MAGIC_BASE | CLOCKS_VERSION
+        return clocks
+
+    @classmethod
+    def remap(cls, path: str) -> "Clocks":
+        """Map the file of a run that goes on, to store into. Raises OSError, also where it is none of ours."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_size < CLOCKS_BYTES:
+                raise OSError(errno.EINVAL, "it is too short")
+            mapped = _mapped(descriptor)
+        finally:
+            os.close(descriptor)
+        clocks = cls(memoryview(mapped).cast("q"), mapped)
+        if clocks.header[MAGIC] != _MAGIC_BASE | CLOCKS_VERSION:
+            clocks.close()
+            raise OSError(errno.EINVAL, "it is of another version")
         return clocks
 
     @classmethod
@@ -121,3 +138,10 @@ class Clocks:
                 self._map.close()
             except BufferError:
                 self._map = None
+
+
+def _mapped(descriptor: int) -> mmap.mmap:
+    """Map the file. Before Python 3.13 that holds a descriptor of its own for as long as it is mapped."""
+    if sys.version_info >= (3, 13):
+        return mmap.mmap(descriptor, CLOCKS_BYTES, trackfd=False)
+    return mmap.mmap(descriptor, CLOCKS_BYTES)

@@ -4,21 +4,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from longwatch.posix.pump import Judge, Pump
 
+#: What is typed without the terminal ever echoing it is not waited for beyond this.
+_MOST = 64 << 10
+_DELETE = 0x7F
+
 
 class Echo:
-    """Takes the echo of one typed line out of a stream's progress; what else comes is judged as before.
+    """Takes the echo of what was typed out of a stream's progress; what else comes is judged as before.
 
-    A terminal echoes the line as it is, with its end as CR LF. Whatever differs from that is the program's own. It
+    A terminal echoes a line as it is, with its end as CR LF. Whatever differs from that is the program's own. It
     takes the place of the pump's judge and goes on counting where that was.
     """
 
     __slots__ = ("_expected", "_judge", "count", "last")
 
-    def __init__(self, pump: "Pump", text: str) -> None:
-        self._expected = text.encode("utf-8", "surrogateescape") + b"\r\n"
+    def __init__(self, pump: "Pump", text: str | None = None) -> None:
+        self._expected = b"" if text is None else text.encode("utf-8", "surrogateescape") + b"\r\n"
         self._judge: Judge | None = pump.judge
         self.last = pump.last
         self.count = pump.count
+
+    def add(self, keys: bytes) -> None:
+        """Expect the echo of these keys, too, behind that of earlier ones."""
+        self._expected = (self._expected + echo_of(keys))[-_MOST:]
 
     def feed(self, chunk: memoryview, now: int) -> bool:
         """Take bytes that came at `now`; return whether any of them is progress."""
@@ -43,3 +51,25 @@ class Echo:
     def _take(self, judge: "Judge") -> bool:
         self.last, self.count = judge.last, judge.count
         return True
+
+
+def expect(pump: "Pump", keys: bytes) -> None:
+    """Have the echo of keys that are about to be typed taken out of a stream's progress."""
+    if not isinstance(pump.judge, Echo):
+        pump.judge = Echo(pump)
+    pump.judge.add(keys)
+
+
+def echo_of(keys: bytes) -> bytes:
+    """Return what a terminal with its usual settings shows of some keys as they are typed."""
+    shown = bytearray()
+    for key in keys:
+        if key in b"\r\n":
+            shown += b"\r\n"
+        elif key == _DELETE:
+            shown += b"\b \b"
+        elif key < 0x20 and key != 0x09:
+            shown += b"^%c" % (key + 0x40)
+        else:
+            shown.append(key)
+    return bytes(shown)

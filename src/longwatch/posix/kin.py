@@ -30,15 +30,20 @@ def children(pid: int) -> list[int]:
 
     The list of a process that runs may miss some while others exit; that of a stopped one is complete.
     """
+    return [int(child) for child in children_words(pid)]
+
+
+def children_words(pid: int) -> list[bytes]:
+    """Return the same as the kernel writes it: of thousands most are only looked up."""
     try:
         # The link count of the folder is 2 and one for each thread: it saves the listing for most processes.
         if os.stat(f"/proc/{pid}/task").st_nlink == 3:
-            return [int(child) for child in (read(f"/proc/{pid}/task/{pid}/children") or b"").split()]
+            return (read(f"/proc/{pid}/task/{pid}/children") or b"").split()
         threads = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []
     lists = [read(f"/proc/{pid}/task/{thread}/children") or b"" for thread in threads]
-    return [int(child) for child in b" ".join(lists).split()]
+    return b" ".join(lists).split()
 
 
 def table() -> dict[int, ProcessInfo]:

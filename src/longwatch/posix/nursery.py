@@ -7,10 +7,15 @@ and still hands that limit down to every child. So each run is born with a numbe
 
 import os
 import sys
+import time
 
 from longwatch.core.record import Plain
 from longwatch.posix import kin
 from longwatch.posix.identity import Identity, process, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 if sys.platform == "linux":
     import resource
@@ -31,8 +36,57 @@ class Kept(Plain):
         self.brand = brand
 
 
+class Runs:
+    """All that one nursery keeps now, by id; and whose pids are those of leaders."""
+
+    __slots__ = ("_by_id", "_leaders", "_listed", "_listed_at")
+
+    def __init__(self) -> None:
+        self._listed: list[int] = []
+        self._listed_at = -1
+        self._by_id: dict[str, Kept] = {}
+        self._leaders: dict[bytes, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __contains__(self, run_id: object) -> bool:
+        return run_id in self._by_id
+
+    def get(self, run_id: str) -> Kept | None:
+        """Return one of them."""
+        return self._by_id.get(run_id)
+
+    def all(self) -> "list[tuple[str, Kept]]":
+        """Return all of them with their ids."""
+        return list(self._by_id.items())
+
+    def put(self, run_id: str, kept: Kept) -> None:
+        """From now on it is kept."""
+        self.drop(run_id)
+        self._by_id[run_id] = kept
+        self._leaders[b"%d" % kept.leader.pid] = run_id
+
+    def drop(self, run_id: str) -> None:
+        """It is kept no more; no error where it was not."""
+        kept = self._by_id.pop(run_id, None)
+        if kept is not None and self._leaders.get(word := b"%d" % kept.leader.pid) == run_id:
+            del self._leaders[word]
+
+    def adopted(self, keeper: int, since: int | None) -> list[int]:
+        """Return the children of the nursery's process that lead no run; by the last list where that is of after `since`."""
+        if since is None or self._listed_at < since:
+            self._listed_at, leaders = time.monotonic_ns(), self._leaders
+            if kin.has_children_files():
+                words: Iterable[bytes] = kin.children_words(keeper)
+            else:
+                words = (b"%d" % pid for pid in kin.children_in(kin.table())(keeper))
+            self._listed = [int(pid) for pid in set(words).difference(leaders)]
+        return self._listed
+
+
 class Nursery:
-    """The nursery of one run: the process `keeper`, and `runs`, all that it keeps now, by id.
+    """The nursery of one run: the process `keeper`, and `runs`, all that it keeps now.
 
     Its owner changes `runs` as runs come and go. `keeper` has to be a subreaper. Without a `run_id` it is that of
     all runs together.
@@ -40,7 +94,7 @@ class Nursery:
 
     __slots__ = ("keeper", "run_id", "runs")
 
-    def __init__(self, keeper: Identity, run_id: str, runs: dict[str, Kept]) -> None:
+    def __init__(self, keeper: Identity, run_id: str, runs: Runs) -> None:
         self.keeper = keeper
         self.run_id = run_id
         self.runs = runs
@@ -49,11 +103,9 @@ class Nursery:
         """Return whether it still adopts; when it is gone, orphans go where all others do."""
         return self.keeper.alive()
 
-    def orphans(self, variable: str) -> list[int]:
-        """Return the adopted children that belong to the run, zombies included; no leaders."""
-        lookup = kin.children if kin.has_children_files() else kin.children_in(kin.table())
-        leaders = {kept.leader.pid for kept in self.runs.values()}
-        found = [pid for pid in lookup(self.keeper.pid) if pid not in leaders]
+    def orphans(self, variable: str, since: int | None = None) -> list[int]:
+        """Return the adopted children that belong to the run, zombies included; no leaders. For `since` see `Tree.infos`."""
+        found = self.runs.adopted(self.keeper.pid, since)
         return [pid for pid in found if self._ours(pid, variable)] if self.run_id else found
 
     def _ours(self, pid: int, variable: str) -> bool:
@@ -65,7 +117,7 @@ class Nursery:
         if kept is not None:
             if brand and brand == kept.brand:
                 return True
-            if brand and any(brand == other.brand for other in self.runs.values()):
+            if brand and any(brand == other.brand for _, other in self.runs.all()):
                 return False
             info = process(pid)
             if info is not None and kept.leader.pid in (info.sid, info.pgid):

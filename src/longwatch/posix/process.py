@@ -19,18 +19,21 @@ STDOUT, STDERR = "stdout", "stderr"
 class Process:
     """A child, one pump per stream, and what has happened so far. `changed()` runs when it ends or runs dry.
 
-    Of each stream the first `head` and the last `tail` bytes are kept.
+    Of each stream the first `head` and the last `tail` bytes are kept. `make` makes the pump of a stream (name,
+    descriptor, on_end) where an ordinary one would not do. A `shared` reactor is not closed with the process.
     """
 
-    __slots__ = ("changed", "child", "ended", "ended_at", "merged", "pumps", "reactor")
+    __slots__ = ("changed", "child", "ended", "ended_at", "merged", "pumps", "reactor", "shared")
 
     def __init__(
         self, child: Child, reactor: Reactor, sinks: "Mapping[str, Sink | None]", merged: bool, head: int = HEAD,
-        tail: int = TAIL,
+        tail: int = TAIL, *, make: "Callable[[str, int, Callable[[], object]], Pump] | None" = None,
+        shared: bool = False,
     ) -> None:  # fmt: skip
         self.child = child
         self.reactor = reactor
         self.merged = merged
+        self.shared = shared
         self.ended: End | None = None
         self.ended_at = 0
         self.changed: Callable[[], object] | None = None
@@ -40,7 +43,9 @@ class Process:
             (STDERR, child.stderr_fd),
         )
         for name, fd in ends:
-            if fd is not None:
+            if fd is not None and make is not None:
+                self.pumps[name] = make(name, fd, self._changed)
+            elif fd is not None:
                 self.pumps[name] = Pump(
                     reactor, fd, sinks.get(name), head=head, tail=tail, on_end=self._changed
                 )
@@ -77,6 +82,12 @@ class Process:
             self.reactor.poll(left)
         return True
 
+    def take(self) -> None:
+        """Take what has come meanwhile, without waiting and for this process alone."""
+        for pump in self.pumps.values():
+            pump.ready()
+        self.look()
+
     def blocked_since(self) -> int | None:
         """Return since when (ms) a reader of ours keeps the program waiting; None while none does."""
         return min(
@@ -92,7 +103,8 @@ class Process:
         elif self.child.pidfd is not None:
             self.reactor.remove(self.child.pidfd)
         self.child.close()
-        self.reactor.close()
+        if not self.shared:
+            self.reactor.close()
 
     def _changed(self) -> None:
         if self.changed is not None:

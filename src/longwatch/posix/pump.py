@@ -55,7 +55,7 @@ class Pump:
     the sink's reader is gone; `on_warning(text)` once, when the sink failed otherwise. What a lost sink refuses is
     still read and captured, and counted in `lost`.
 
-    `slot` holds, in 64 bits each: ms of the newest progress, times it came, bytes, ms of the newest byte (0: none).
+    `slot` holds four numbers: ms of the newest progress, times it came, bytes, ms of the newest byte (0: none).
     """
 
     #: The class of the fast gear, once there was time to load it.
@@ -76,7 +76,7 @@ class Pump:
         self.fd = fd
         self.sink = sink
         self.capture = Capture(head, tail)
-        self.slot = memoryview(bytearray(32)).cast("q")
+        self.slot: memoryview | list[int] = [0, 0, 0, 0]
         self.on_end = on_end
         self.on_broken = on_broken
         self.on_warning = on_warning
@@ -117,19 +117,23 @@ class Pump:
         """When the newest byte came, progress or not, in ms; 0 for never."""
         return self.slot[ALIVE]
 
-    def ready(self) -> None:
-        """Take a bounded amount from the source. The reactor calls this; a spurious call does no harm."""
+    def ready(self) -> bool:
+        """Take a bounded amount from the source. The reactor calls this; a spurious call does no harm.
+
+        True would say that so much came that nobody may wait; nobody does here.
+        """
         if self.ended or self.blocked_since is not None:
-            return
+            return False
         if self._full_reads >= _FULL_READS and self._gear is None:
             self._engage()
         if self._gear is not None:
             if not self._looked_at() and self._gear.shift():
-                return
+                return False
             self._leave_gear()
         for _ in range(_TURN):
             if self.ended or self.blocked_since is not None or not self._read():
-                return
+                break
+        return False
 
     def finish(self) -> None:
         """Give the stream up: read what is there already, pass on what the sink takes now, and end."""
@@ -155,7 +159,8 @@ class Pump:
 
     def move_slot(self, view: memoryview) -> None:
         """Keep the stamps in `view` (four 64-bit numbers) from now on."""
-        view[:] = self.slot
+        for index, number in enumerate(self.slot):
+            view[index] = number
         self.slot = view
 
     def moved(self, count: int) -> None:

@@ -22,7 +22,8 @@ else:  # pragma: no cover - macOS
     from longwatch.posix.kqueue import EPOLLIN, EPOLLOUT, Poller
 
 _MS = 1_000_000
-_BATCH = 256
+#: So many descriptors are served in one turn at most, where nobody says otherwise.
+BATCH = 256
 # select(2) knows no descriptor above this.
 _SELECTABLE = 1024
 
@@ -35,9 +36,10 @@ class Reactor:
     change the parent's set.
     """
 
-    __slots__ = ("_always", "_callbacks", "_fd", "_pid", "_poller")
+    __slots__ = ("_always", "_batch", "_callbacks", "_fd", "_pid", "_poller")
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = BATCH) -> None:
+        self._batch = batch
         self._poller = Poller()
         self._fd = self._poller.fileno()
         self._callbacks: dict[int, Callable[[], object]] = {}
@@ -105,22 +107,22 @@ class Reactor:
 
     def _wait(self, timeout_ms: int | None) -> list[tuple[int, int]]:
         if timeout_ms is None or timeout_ms <= 0:
-            return self._poller.poll(-1 if timeout_ms is None else 0, _BATCH)
+            return self._poller.poll(-1 if timeout_ms is None else 0, self._batch)
         # epoll counts whole milliseconds, so it would sleep up to one too long: it gets the whole ones
         # and select(2), which counts microseconds, the rest.
         start = time.clock_gettime_ns(CLOCK)
         end = (start // _MS + timeout_ms) * _MS
         whole = (end - start) // _MS
-        ready = self._poller.poll(_seconds(whole), _BATCH)
+        ready = self._poller.poll(_seconds(whole), self._batch)
         while not ready:
             rest = end - time.clock_gettime_ns(CLOCK)
             if rest <= 0:
                 break
             if self._fd < _SELECTABLE:
                 select.select((self._fd,), (), (), rest / 1e9)
-                ready = self._poller.poll(0, _BATCH)
+                ready = self._poller.poll(0, self._batch)
             else:
-                ready = self._poller.poll(_seconds(rest // _MS + 1), _BATCH)
+                ready = self._poller.poll(_seconds(rest // _MS + 1), self._batch)
         return ready
 
     def _check(self) -> None:

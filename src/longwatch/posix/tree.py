@@ -47,6 +47,8 @@ SAMPLES = 16
 WATCHED = 256
 #: With no descriptor left to watch with, look again after so many milliseconds.
 LOOK_AGAIN = 100
+#: A list of a nursery's children of so long ago (ns) is good enough for whoever does not prove anything.
+LATELY = 20_000_000
 
 
 class Sweep(Plain):
@@ -102,15 +104,15 @@ class Tree:
 
     # Finding
 
-    def pids(self, visit: "Callable[[int], object] | None" = None) -> list[int]:
+    def pids(self, visit: "Callable[[int], object] | None" = None, *, since: int | None = None) -> list[int]:
         """Return the pids of one pass over the tree, parents first, zombies included: the cheapest look there is.
 
-        `visit` is called with each pid as soon as it is met, before its children are read.
+        `visit` is called with each pid as soon as it is met, before its children are read. For `since` see `infos`.
         """
         skip = {os.getpid(), os.getppid(), *self.ignore}
         closed = self._closed()
         if closed and self._quick:
-            return kin.descend([*self._root(), *self.adopted()], skip, visit=visit)
+            return kin.descend([*self._root(), *self.adopted(since)], skip, visit=visit)
         everything = kin.table()
         lookup = kin.children if self._quick else kin.children_in(everything)
         found = kin.descend(self._roots(everything), skip, lookup, visit)
@@ -119,11 +121,17 @@ class Tree:
             found += kin.descend(self._marked(everything, skip), skip, lookup, visit)
         return found
 
-    def infos(self) -> "list[ProcessInfo]":
-        """Return what is alive of the run, parents first; zombies are dead. Those we may not signal are included."""
+    def infos(self, *, since: int | None = None) -> "list[ProcessInfo]":
+        """Return what is alive of the run, parents first; zombies are dead. Those we may not signal are included.
+
+        Whom a nursery of thousands has adopted takes long to list: one list does for all looks that may rest on one
+        made after `since` (`time.monotonic_ns()`). That nothing is left is proven by a list made after the leader's
+        end: whatever lives then has an ancestor in it.
+        """
         met: set[int] = set()
         while True:
-            pids = self.pids()
+            pids = self.pids(since=since)
+            since = None
             found = [info for pid in pids if (info := process(pid)) is not None and info.alive]
             if found or met.issuperset(pids):
                 return found
@@ -142,12 +150,12 @@ class Tree:
         """Return what is alive of the run as `pid name`, also what we may not signal."""
         return [info.label for info in self.infos()]
 
-    def adopted(self) -> list[int]:
+    def adopted(self, since: int | None = None) -> list[int]:
         """Return the orphans, zombies included, that we or the nursery adopted; neither the leader nor the ignored."""
         if self.subreaper:
             found = kin.children(os.getpid()) if self._quick else kin.children_in(kin.table())(os.getpid())
         else:
-            found = self.nursery.orphans(self.variable) if self.nursery is not None else []
+            found = self.nursery.orphans(self.variable, since) if self.nursery is not None else []
         return [pid for pid in found if pid != self.leader.pid and pid not in self.ignore]
 
     def _closed(self) -> bool:
@@ -192,7 +200,7 @@ class Tree:
         STOP, TSTP, CONT and the null signal are not followed by CONT. For KILL use `kill`.
         """
         self._refused.clear()
-        reached = [info for info in self.infos() if self._send_verified(info, signum)]
+        reached = [info for info in self.infos(since=lately()) if self._send_verified(info, signum)]
         if not self.subreaper:
             self._asked = [info.identity for info in reached]
         if signum not in (0, _signal.SIGSTOP, _signal.SIGTSTP, _signal.SIGCONT):
@@ -311,6 +319,11 @@ class Tree:
     def _drop(self, fd: int) -> None:
         self._watched.pop(fd).remove(fd)
         os.close(fd)
+
+
+def lately() -> int:
+    """Return the `since` of a look that proves nothing."""
+    return time.monotonic_ns() - LATELY
 
 
 def wait_for_death(pid: int, deadline: float) -> None:

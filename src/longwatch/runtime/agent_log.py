@@ -23,6 +23,8 @@ SCHEMA = 1
 MOST = 1 << 20
 #: Before there is a folder nothing can be written; a run that never gets one is not remembered either.
 _EARLY = 1_000
+#: No line is longer.
+_TAIL = 8 << 10
 #: Kinds that come in rows.
 _JOINED = ("text", "thinking", "heartbeat")
 
@@ -36,9 +38,13 @@ class AgentLog:
         self._row: dict[str, object] = {}
         self._size = 0
         self._descriptor = -1
+        #: What is told of up to here stands in the folder: another supervisor has followed this run before us.
+        self._before = -1
 
     def heard(self, at: int, fields: "Mapping[str, object]") -> None:
         """Note an event; `at` is on the watch's clock, `fields` has its kind and what may be kept of it."""
+        if at <= self._before:
+            return
         line = {**fields, "mono_ms": at}
         if self._joins(line):
             chars, more = self._row.get("chars"), line.get("chars")
@@ -59,6 +65,8 @@ class AgentLog:
     def keep_in(self, folder: "RunDir") -> None:
         """Write into a run's folder from now on."""
         self._folder = folder
+        self._before = _last(os.path.join(folder.path, "agent.jsonl"))
+        self._lines = [line for line in self._lines if _instant(line) > self._before]
 
     def looked(self) -> None:
         """Write what was heard since the last look."""
@@ -97,3 +105,21 @@ class AgentLog:
         self._size += len(data)
         if os.write(self._descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _last(path: str) -> int:
+    """Return the instant of the last line of a file; -1 where there is none, or it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read().splitlines()
+    except OSError:
+        return -1
+    _, _, rest = (lines[-1] if lines else b"").partition(b'"mono_ms":')
+    digits = rest.split(b",", 1)[0].strip()
+    return int(digits) if digits.isdigit() else -1
+
+
+def _instant(line: "Mapping[str, object]") -> int:
+    at = line.get("mono_ms")
+    return at if isinstance(at, int) else 0

@@ -44,7 +44,8 @@ class Bounded:
     """One running command. `on_done(code, output)` is called once, from the loop, when it is over.
 
     `code` is the exit status, 128+N after a signal N, None when the limit of `limit_ms` ended it; `output` is the
-    last 4 KiB of stdout and stderr as they came. `stdin` is what it can read; without it there is nothing to read.
+    last 4 KiB (`tail`) of stdout and stderr as they came. `stdin` is what it can read; without it there is nothing to read.
+    Without `sweep` nobody looks for what a command has left that ended by itself: for those that leave nothing.
     `ignore` is the set of the run's tree: the command is entered there as long as it lives. The host asks
     `next_deadline` and calls `step`. Raises SpawnError when the command cannot be started.
     """
@@ -60,11 +61,15 @@ class Bounded:
         cwd: str | None = None,
         stdin: bytes | None = None,
         ignore: set[int] | None = None,
+        tail: int = TAIL,
+        sweep: bool = True,
     ) -> None:
+        self._sweep = sweep
+        self._keeps = tail
         self._reactor = reactor
         self._on_done: Callable[[int | None, str], object] | None = on_done
         self._ignore = ignore if ignore is not None else set()
-        self._tail = b""
+        self._tail = bytearray()
         self._late = False
         mark = os.urandom(8).hex()
         source: str | int = NULL if stdin is None else readable(stdin)
@@ -132,7 +137,9 @@ class Bounded:
             chunk = os.read(self._output, _CHUNK)
         except BlockingIOError:
             return False
-        self._tail = (self._tail + chunk)[-TAIL:]
+        self._tail += chunk
+        if len(self._tail) > 2 * self._keeps:
+            del self._tail[: -self._keeps]
         if not chunk:
             self._drop_output()
         return bool(chunk)
@@ -151,11 +158,15 @@ class Bounded:
         report, self._on_done = self._on_done, None
         end = self._clean_up()
         if report is not None:
-            report(None if self._late or end is None else _status(end), self._tail.decode(errors="replace"))
+            report(
+                None if self._late or end is None else _status(end),
+                self._tail[-self._keeps :].decode(errors="replace"),
+            )
 
     def _clean_up(self) -> tuple[int | None, int | None] | None:
         """End what is left, take the last words, give everything back; return how the command itself ended."""
-        self._tree.kill(PATIENCE)
+        if self._sweep or self._late or self._child.peek() is None:
+            self._tree.kill(PATIENCE)
         for _ in range(_LAST_READS):
             if not self._read():
                 break

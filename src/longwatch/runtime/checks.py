@@ -14,7 +14,7 @@ from longwatch.runtime.bounded import Bounded, sh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from longwatch.posix.reactor import Reactor
     from longwatch.runtime.effects import ProcessEffects
@@ -106,9 +106,13 @@ class CommandCheck:
     A check that cannot be started, or takes too long, says nothing; that is noted once.
     """
 
-    def __init__(self, effects: "ProcessEffects", reactor: "Reactor", command: str, window: int) -> None:
+    def __init__(
+        self, effects: "ProcessEffects", reactor: "Reactor", command: str, window: int,
+        environment: "Mapping[str, str] | None" = None,
+    ) -> None:  # fmt: skip
         self._effects = effects
         self._reactor = reactor
+        self._environment = environment
         self._command = command
         self._rounds = Rounds(window, effects.clock())
         self._seen: tuple[int, str] | None = None
@@ -126,7 +130,7 @@ class CommandCheck:
             return
         try:
             self._run = Bounded(
-                self._reactor, sh(self._command), limit_ms=CHECK_LIMIT, on_done=self._done,
+                self._reactor, sh(self._command), limit_ms=CHECK_LIMIT, on_done=self._done, env=self._environment,
                 ignore=self._effects.tree.ignore,
             )  # fmt: skip
         except SpawnError as error:

@@ -129,6 +129,11 @@ class Driver:
     # -- what a host needs
 
     @property
+    def eager(self) -> bool:
+        """Whether a step is wanted as soon as something has come: no deadline awaits it."""
+        return self._eager
+
+    @property
     def over(self) -> bool:
         """Whether the run has ended."""
         return self.watch.over
@@ -145,6 +150,22 @@ class Driver:
         """Begin: perform what the watch says to a fresh run."""
         self._perform(self.watch.start())
         self._plan(self.clock())
+
+    def resume(self, until: int) -> None:
+        """Begin with a run that somebody else has followed up to an instant; since then nobody has looked."""
+        told: list[tuple[int, Observation]] = []
+        for name, last, count, alive in self.effects.stamps():
+            if count:
+                told.append((last, ProgressSeen(name, count)))
+            self._told[name] = (max(last, alive), count)
+        told += self.effects.evidence()
+        told.sort(key=lambda item: item[0])
+        self.watch.resume([item for item in told if item[0] <= until], until)
+        now = self.clock()
+        if now > until:
+            self.lapse(now - until, until)
+        self._inbox += [(at, seen) for at, seen in told if at > until]
+        self._plan(now)
 
     def step(self) -> None:
         """Tell, advance, perform. Never blocks; the host has polled the effects before."""
@@ -177,6 +198,8 @@ class Driver:
 
     def _plan(self, now: int) -> None:
         waits = [timer.at for timer in self._timers]
+        if self._inbox:  # of a beginning, which comes to something before anything was looked at
+            waits.append(now)
         due = self.watch.next_deadline()
         self._soonest = self.lookout.plan(now, min(waits if due is None else [due, *waits], default=NEVER))
         # Progress that no deadline awaits (it opens an episode, ends a hold) is told as it comes.

@@ -3,6 +3,8 @@
 Everything here is thin: the watch has decided. What an effect finds out goes back as an observation.
 """
 
+import time
+
 from longwatch.core import commands as c
 from longwatch.core import observations as o
 from longwatch.core.facts import Fact
@@ -121,10 +123,15 @@ class ProcessEffects:
         self._argv = list(argv)
         self._told_exit = self._told_drained = self._told_gone = False
         self._sweeping = False
+        #: Since when (monotonic, ns) the leader has certainly been over.
+        self._over_since: int | None = None
         self._quiets: set[str] = set()
         self._asked = process.child.started
         #: The hosts wait here, and it is called at every turn.
-        self.poll = process.reactor.poll
+        self.poll: Callable[[int | None], object] = process.reactor.poll
+        if process.shared:
+            # The loop is not ours to turn: whoever asks for what has come gets that of this process.
+            self.poll = lambda timeout_ms: process.take()
         self.fileno = process.reactor.fileno
         process.changed = self._process_changed
 
@@ -155,6 +162,16 @@ class ProcessEffects:
             if message.get("op") == "hook":
                 self.observer.message(message, _written(message, now))
         return [*found, *self.observer.look(now, afresh=self._afresh)]
+
+    def sample(self, sampler: "Sampler") -> None:
+        """Look at one more source from now on."""
+        self._samplers.append(Sampled(sampler))
+
+    def restore(self, name: str, last: int, count: int) -> None:
+        """Go on with what another supervisor has seen of a source that is looked at."""
+        for sampled in self._samplers:
+            if sampled.sampler.name == name:
+                sampled.last, sampled.count = last, count
 
     def hurry(self) -> None:
         """Have a look soon: there is something to tell that is in no inbox."""
@@ -232,7 +249,7 @@ class ProcessEffects:
     def _sweep(self, command: c.SweepTree) -> None:
         """Look once, since a look may have to read the whole process table; then wait for who was found."""
         self._sweeping = True
-        left = self.tree.infos()
+        left = self.tree.infos(since=self._over_since)
         if not self.tree.mortal(left):
             self._gone()
             return
@@ -265,6 +282,7 @@ class ProcessEffects:
     def _process_changed(self) -> None:
         if self.process.ended is not None and not self._told_exit:
             self._told_exit = True
+            self._over_since = time.monotonic_ns()
             self.tell(o.Exited(*self.process.ended), self.process.ended_at)
         if self.process.drained and not self._told_drained:
             self._told_drained = True

@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 
 #: The name of what a lending makes; all else that is lent stays the keeper's as well.
 LINE = "line"
+#: Both ends of the pipe that a terminal's output goes through: a master that is killed on the way leaves it there.
+RELAY_IN, RELAY_OUT = "relay_in", "relay_out"
 
 
 class Held:
-    """One run. `line` tells the master of its end; `unwanted` says that nobody will ask how it was."""
+    """One run. `line` tells a master of its end that we will not outlive; `unwanted`: nobody will ask how it was.
 
-    __slots__ = ("brand", "child", "end", "line", "program", "run", "token", "unwanted")
+    `relay` is the pipe between its terminal and wherever that is written down; a run without a terminal has none.
+    """
+
+    __slots__ = ("brand", "child", "end", "line", "program", "relay", "run", "token", "unwanted")
 
     def __init__(self, run: str, program: str, child: Child, brand: int, token: str) -> None:
         self.run = run
@@ -28,6 +33,7 @@ class Held:
         self.token = token
         self.end: End | None = None
         self.line: _socket.socket | None = None
+        self.relay = None if child.master_fd is None else os.pipe()
         self.unwanted = False
 
     @property
@@ -55,21 +61,26 @@ class Held:
             "end": self.end,
         }
 
-    def lend(self) -> dict[str, int]:
-        """Return what a master gets of it, by name. The line's far end is to be closed once it was sent.
+    def lend(self, *, line: bool) -> dict[str, int]:
+        """Return what a master gets of it, by name. The far end of a `line` is to be closed once it was sent.
 
-        Each lending has a line of its own: what an earlier master has read from its own is gone with it.
+        There is one in any case where there is no pidfd. Each lending has a line of its own: what an earlier master has read from its own is gone with it.
         """
+        child = self.child
+        lent = {
+            LINE: self._new_line() if line or child.pidfd is None else None, "leader": child.pidfd, "stdin": child.stdin_fd, "stdout": child.stdout_fd,
+            "stderr": child.stderr_fd, "master": child.master_fd,
+        }  # fmt: skip
+        if self.relay is not None:
+            lent[RELAY_OUT], lent[RELAY_IN] = self.relay
+        self.tell()
+        return {name: fd for name, fd in lent.items() if fd is not None}
+
+    def _new_line(self) -> int:
         if self.line is not None:
             self.line.close()
         self.line, theirs = _socket.socketpair()
-        child = self.child
-        lent = {
-            LINE: theirs.detach(), "leader": child.pidfd, "stdin": child.stdin_fd, "stdout": child.stdout_fd,
-            "stderr": child.stderr_fd, "master": child.master_fd,
-        }  # fmt: skip
-        self.tell()
-        return {name: fd for name, fd in lent.items() if fd is not None}
+        return theirs.detach()
 
     def look(self) -> bool:
         """Return whether the leader has ended, leaving it unreaped; tell the master when that is news."""
@@ -98,7 +109,7 @@ class Held:
     def close(self) -> None:
         """Collect the ended leader and give every descriptor back."""
         self.child.reap()
-        for fd in self.outputs:
+        for fd in (*self.outputs, *(self.relay or ())):
             os.close(fd)
         self.child.close()
         if self.line is not None:

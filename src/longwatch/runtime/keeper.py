@@ -17,7 +17,7 @@ import time
 from longwatch.posix import now
 from longwatch.posix.identity import identity
 from longwatch.posix.libc import become_subreaper
-from longwatch.posix.nursery import Kept, Nursery, new_brand, wear
+from longwatch.posix.nursery import Kept, Nursery, Runs, new_brand, wear
 from longwatch.posix.reactor import Reactor
 from longwatch.posix.signals import SignalPipe
 from longwatch.posix.spawn import SpawnError, reset_dispositions, spawn
@@ -82,7 +82,7 @@ class Parent:
         self.reactor = Reactor()
         self._stage = Stage()
         self._signals = SignalPipe((_signal.SIGCHLD, _signal.SIGTERM, *_DEAF_TO))
-        self._kept: dict[str, Kept] = {}
+        self._kept = Runs()
         self._leaders: set[int] = set()
         self._orphans = Tree(NOBODY, "", subreaper=True, ignore=self._leaders)
         self._everything = Everything(self.look)
@@ -120,11 +120,10 @@ class Parent:
         self.look()
 
     def look(self) -> None:
-        """Note which leaders have ended, and tell; reap the orphans that have. Leaders stay: they pin their groups."""
+        """Reap the orphans that have ended, and note which leaders have that have no pidfd."""
         self._news = True
-        for held in list(self.runs.values()):
-            if held.look() and held.unwanted:
-                self._drop(held)
+        for held in [held for held in self.runs.values() if held.child.pidfd is None]:
+            self._ended(held)
         self._orphans.reap()
 
     def _lost(self) -> None:
@@ -153,7 +152,7 @@ class Parent:
             if self._over:
                 raise SpawnError("the keeper is being stopped, and starts nothing more", FAILED)
             held = self._start(message, lent)
-        return held.record(), held.lend()
+        return held.record(), held.lend(line=not self.keeps)
 
     def _start(self, message: "Message", lent: dict[str, int]) -> Held:
         run, brand = message["run"], new_brand()
@@ -165,25 +164,44 @@ class Parent:
             self._stage.clear()
         held = self.runs[run] = Held(run, launch.argv[0], child, brand if branded else 0, message["token"])
         self._leaders.add(child.pid)
-        self._kept[run] = Kept(held.leader, held.brand)
+        self._kept.put(run, Kept(held.leader, held.brand))
+        if child.pidfd is not None:
+            self.reactor.add(child.pidfd, lambda: self._ended(held))
         return held
+
+    def _ended(self, held: Held) -> None:
+        """Note that a leader has ended, and tell. It stays: it pins its group."""
+        if held.look():
+            self._news = True
+            if held.child.pidfd is not None:
+                self.reactor.remove(held.child.pidfd)
+            if held.unwanted:
+                self._drop(held)
 
     def _lend(self, message: "Message", lent: dict[str, int]) -> "Answer":
         held = self.runs.get(message["run"])
         if held is None:
             raise SpawnError(f"the keeper has no run {message['run']}", FAILED)
-        return held.record(), held.lend()
+        return held.record(), held.lend(line=not self.keeps)
 
     def _sent(self, answer: "Answer") -> None:
         """A lending is over: what the master alone should have is its alone now."""
         message, fds = answer
-        if LINE not in fds:
+        if not fds:
             return
-        os.close(fds[LINE])
+        if LINE in fds:
+            os.close(fds[LINE])
         held = self.runs.get(message["run"])
         if held is not None and not self.keeps:
             # A program that is to go with its master should see the end of what the master says.
             held.shut_stdin()
+
+    def _look_at(self, message: "Message", lent: dict[str, int]) -> "Answer":
+        held = self.runs.get(message["run"])
+        if held is None:
+            raise SpawnError(f"the keeper has no run {message['run']}", FAILED)
+        held.look()
+        return held.record(), {}
 
     def _list(self, message: "Message", lent: dict[str, int]) -> "Answer":
         return {"runs": self._records()}, {}
@@ -196,7 +214,7 @@ class Parent:
         held = self.runs.get(message["run"])
         if held is not None:
             held.unwanted = True
-            self.look()
+            self._ended(held)
 
     def _shut(self, message: "Message", lent: dict[str, int]) -> None:
         held = self.runs.get(message["run"])
@@ -217,8 +235,10 @@ class Parent:
         self._last = message
 
     def _drop(self, held: Held) -> None:
+        if held.child.pidfd is not None:
+            self.reactor.remove(held.child.pidfd)
         del self.runs[held.run]
-        self._kept.pop(held.run, None)
+        self._kept.drop(held.run)
         self._leaders.discard(held.child.pid)
         held.close()
 
@@ -233,14 +253,21 @@ class Parent:
         deadline = now() + self.grace
         self._news = True
         while (left := deadline - now()) > 0:
-            if self._news and not everything.members():
+            if self._news and self._leaders_over and not everything.members():
                 break
             self._news = False
             self._turn(left)
         for _ in range(ATTEMPTS):
             if not (survivors := everything.kill()):
                 break
+        for held in self.runs.values():
+            held.look()
         return survivors
+
+    @property
+    def _leaders_over(self) -> bool:
+        """Whether it is worth a look if anything is left: of a thousand runs that costs as many reads."""
+        return all(held.end is not None for held in self.runs.values())
 
     def _drain(self) -> None:
         """Read what nobody will: a program that prints while it cleans up must not get stuck, or die, of that."""
@@ -261,6 +288,7 @@ class Parent:
     _REQUESTS: "ClassVar[dict[str, Callable[[Parent, Message, dict[str, int]], Answer | None]]]" = {
         "spawn": _spawn,
         "lend": _lend,
+        "look": _look_at,
         "list": _list,
         "forget": _forget,
         "shut": _shut,

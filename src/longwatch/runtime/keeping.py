@@ -42,12 +42,13 @@ AGENT_EVERY = 1_000
 class Keeping:
     """Keeps one run's folder up to date. Raises StoreError at the start only; `end` tells of later failures.
 
-    `folder` is the one of the incarnation before, which the run goes on with.
+    `folder` is the one of the incarnation before, which the run goes on with; or of this one, `taken_up` where
+    another supervisor has left it: then the stamps in it hold on.
     """
 
     def __init__(
         self, state: str, described: "Mapping[str, object]", watch: Watch, effects: ProcessEffects,
-        folder: RunDir | None = None,
+        folder: RunDir | None = None, *, taken_up: bool = False,
     ) -> None:  # fmt: skip
         self._state = state
         self._watch = watch
@@ -55,6 +56,8 @@ class Keeping:
         self._described = described
         if folder is None:
             folder = RunDir.create(state, described, watch.started)
+        elif taken_up:
+            folder.write_meta(described)
         else:
             folder.renew(described, watch.started)
         self.folder = folder
@@ -64,23 +67,28 @@ class Keeping:
         self._agent: Standing | None = None
         self._log: AgentLog | None = None
         self._shown, self._shown_at = -1, watch.started - AGENT_EVERY
-        self._share_stamps()
+        self._share_stamps(taken_up=taken_up)
         for fact in effects.story.facts:
             self.heard(fact)
         effects.sinks.append(self.heard)
         effects.channel = self.messages
         effects.on_look.append(self.looked)
-        self.looked(watch, watch.started)
+        if not taken_up:
+            self.looked(watch, watch.started)
 
-    def _share_stamps(self) -> None:
+    def _share_stamps(self, *, taken_up: bool) -> None:
         """Let the pumps store into the mapped file from now on: readers see a byte as soon as we do."""
         declared = self._watch.sight.declared
         for index, name in enumerate(declared[:MAX_SOURCES]):
             pump, slot = self._effects.process.pumps.get(name), self.folder.clocks.source(index)
-            if pump is not None:
+            if pump is not None and taken_up:
+                pump.slot = slot
+            elif pump is not None:
                 pump.move_slot(slot)
             else:
                 self._sampled.append((slot, name))
+                if taken_up and slot[COUNT]:
+                    self._effects.restore(name, slot[LAST], slot[COUNT])
 
     def heard(self, fact: Fact) -> None:
         """Write a fact to the events."""
@@ -142,14 +150,25 @@ class Keeping:
         """Somebody still sees to the run while nothing of it runs."""
         self.folder.clocks.header[LOOKED] = now
 
-    def end(self, report: "Mapping[str, object]") -> str | None:
-        """Write the report, and let go of runs that are too old; return the first thing that could not be kept."""
+    def leave(self, now: int) -> None:
+        """Another supervisor will go on with it: all is as it was looked at last."""
+        if self._log is not None:
+            self._log.end()
+        self.folder.clocks.header[LOOKED] = now
+        self._let_go()
+
+    def end(self, report: "Mapping[str, object]", *, prune: bool = True) -> str | None:
+        """Write the report, and `prune` runs that are too old; return the first thing that could not be kept."""
         if self._log is not None:
             self._log.end()
         self.folder.write_report(report)
         self.folder.clocks.set_state(ENDED, ())
+        self._let_go()
+        if prune:
+            gc(self._state)
+        return self.folder.failed
+
+    def _let_go(self) -> None:
         for slot, _ in self._sampled:
             slot.release()
         self.folder.close()
-        gc(self._state)
-        return self.folder.failed

@@ -10,7 +10,7 @@ import time
 
 from longwatch.posix.identity import signal_verified
 from longwatch.posix.kin import RUN_VARIABLE
-from longwatch.posix.nursery import Kept, Nursery
+from longwatch.posix.nursery import Kept, Nursery, Runs
 from longwatch.posix.spawn import Launch, SpawnError
 from longwatch.posix.tree import NOBODY, Tree, wait_for_death
 from longwatch.runtime import birth, launches, talk, wire
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import signal as _signal
     from typing import Self
 
+    from longwatch.posix.child import End
     from longwatch.runtime.talk import Answer
     from longwatch.runtime.wire import Message
 else:
@@ -49,7 +50,7 @@ class Keeper:
         self._ours = conversation.pid != 0
         self._grace = grace
         #: What it keeps now: every run's nursery looks in here.
-        self._kept: dict[str, Kept] = {}
+        self._kept = Runs()
         #: Starts that were withdrawn: what the keeper made of them is not known.
         self._doubtful: list[str] = []
 
@@ -119,6 +120,11 @@ class Keeper:
         return self._talk.pid
 
     @property
+    def talk(self) -> Talk:
+        """The connection to it."""
+        return self._talk
+
+    @property
     def alive(self) -> bool:
         """Whether the keeper is there, and ours: not closed, not gone, not taken over by another master."""
         return self._talk.alive
@@ -138,27 +144,44 @@ class Keeper:
         self._greet()
         given = launches.descriptors(launch)
         try:
-            return self._child(*self._spawn(launch, run_id, given))
+            return self.child(*self._spawn(launch, run_id, given))
         finally:
             os.close(given[launches.FOLDER])
 
     def _spawn(self, launch: Launch, run_id: str, given: dict[str, int]) -> "Answer":
         token = os.urandom(8).hex()
         try:
-            return self._ask(
-                {"op": "spawn", "run": run_id, "token": token, **launches.words(launch, run_id)}, given
-            )
+            return self._ask(_start(launch, run_id, token), given)
         except NoKeeper:
-            self._bury_start(run_id)
+            self.bury_start(run_id)
             raise
         except BaseException as error:
             if isinstance(error, KeeperError) or not isinstance(error, SpawnError):
-                # Nobody will ever know of this start, so it must not have been.
-                self._talk.tell({"op": "withdraw", "run": run_id, "token": token})
-                self._doubtful.append(run_id)
+                self.doubt(run_id)
+                self.withdraw(run_id, token)
             raise
 
-    def _bury_start(self, run_id: str) -> None:
+    def post(self, launch: Launch, run_id: str, token: str) -> int:
+        """Ask for a start and do not wait; return the number of the answer. See `errands`, which does that.
+
+        Raises SpawnError; BlockingIOError where nothing can be asked now.
+        """
+        self._greet()
+        given = launches.descriptors(launch)
+        try:
+            return self._talk.post(_start(launch, run_id, token), given)
+        finally:
+            os.close(given[launches.FOLDER])
+
+    def withdraw(self, run_id: str, token: str, limit_ms: int | None = None) -> bool:
+        """Nobody will ever know of this start, so it must not have been. Returns whether it could be said, as `forget`."""
+        return self._talk.tell({"op": "withdraw", "run": run_id, "token": token}, limit_ms)
+
+    def doubt(self, run_id: str) -> None:
+        """Nobody knows whether this was started: at the end it is looked for."""
+        self._doubtful.append(run_id)
+
+    def bury_start(self, run_id: str) -> None:
         """End what a keeper may have started when it died: nobody knows of it, but it carries its mark."""
         wait_for_death(self.pid, time.monotonic() + birth.END_LIMIT / 1000)
         if run_id not in self._kept and not self._lives():
@@ -166,19 +189,20 @@ class Keeper:
 
     def lend(self, run_id: str) -> KeptChild:
         """Return a run that the keeper holds. Its output goes to whoever reads it first, so read in one place only."""
-        return self._child(*self._ask({"op": "lend", "run": run_id}))
+        return self.child(*self._ask({"op": "lend", "run": run_id}))
 
     def runs(self) -> list[KeptRun]:
         """Return all that the keeper holds, also what has ended and was not forgotten."""
         return self._note(self._ask({"op": "list"})[0])
 
-    def forget(self, run_id: str) -> None:
+    def forget(self, run_id: str, limit_ms: int | None = None) -> bool:
         """Have an ended run collected and its descriptors closed; one that still runs is forgotten at its end.
 
-        Does not wait, and a keeper that is gone is no error: there is nothing left to forget.
+        Returns whether it could be said: False of a keeper that does not listen. One that is gone is no error: there
+        is nothing left to forget.
         """
-        self._kept.pop(run_id, None)
-        self._talk.tell({"op": "forget", "run": run_id})
+        self._kept.drop(run_id)
+        return self._talk.tell({"op": "forget", "run": run_id}, limit_ms)
 
     def shut_stdin(self, run_id: str) -> None:
         """Let the keeper's copy of a stdin pipe go. Only one that keeps has any; ours is closed by `child.close`."""
@@ -252,12 +276,12 @@ class Keeper:
         """Kill what is below a keeper that does not answer, then it, then by its marks what that has orphaned."""
         keeper = self._talk.identity
         if keeper is not None and keeper.alive():
-            Tree(NOBODY, "", subreaper=False, nursery=Nursery(keeper, "", {})).kill()
+            Tree(NOBODY, "", subreaper=False, nursery=Nursery(keeper, "", Runs())).kill()
             signal_verified(keeper, _signal.SIGKILL)
         left = []
         for run_id in self._doubtful:
             left += Tree(NOBODY, run_id, subreaper=False).kill()
-        for run_id, kept in self._kept.items():
+        for run_id, kept in self._kept.all():
             left += Tree(kept.leader, run_id, subreaper=False).kill()
         return left
 
@@ -280,16 +304,28 @@ class Keeper:
     def _note(self, told: "Message") -> list[KeptRun]:
         found = [KeptRun.of(record) for record in told["runs"]]
         for run in found:
-            self._kept[run.run_id] = Kept(run.identity, run.brand)
+            self._kept.put(run.run_id, Kept(run.identity, run.brand))
         return found
 
-    def _child(self, told: "Message", lent: dict[str, int]) -> KeptChild:
+    def child(self, told: "Message", lent: dict[str, int]) -> KeptChild:
+        """Return the program that an answer is about."""
         run = KeptRun.of(told)
-        self._kept[run.run_id] = Kept(run.identity, run.brand)
+        self._kept.put(run.run_id, Kept(run.identity, run.brand))
         assert self._talk.identity is not None
         nursery = Nursery(self._talk.identity, run.run_id, self._kept) if self._talk.adopts else None
         forget = None if self.on_orphan == KEEP else lambda: self.forget(run.run_id)
-        return KeptChild(run, lent, nursery, forget)
+        return KeptChild(run, lent, nursery, forget, lambda limit: self._end_of(run.run_id, limit))
+
+    def _end_of(self, run_id: str, limit_ms: int) -> "End | None":
+        """Ask how a run has ended; None where the keeper does not say."""
+        try:
+            return KeptRun.of(self._ask({"op": "look", "run": run_id}, limit=limit_ms)[0]).end
+        except KeeperError:
+            return None
+
+
+def _start(launch: Launch, run_id: str, token: str) -> "Message":
+    return {"op": "spawn", "run": run_id, "token": token, **launches.words(launch, run_id)}
 
 
 __all__ = ["KEEP", "STOP", "Keeper", "KeeperError", "KeptChild", "KeptRun", "NoKeeper", "PathTaken"]

@@ -1,16 +1,18 @@
 """A program that the keeper started, as its master holds it: a `Child` whose end somebody else tells.
 
-The keeper leaves the ended leader unreaped until it is told to forget the run, so the pid stays its own; and it says
-how the leader ended on a line that this run has to itself, so runs never wait for each other.
+The keeper leaves the ended leader unreaped until it is told to forget the run, so the pid stays its own, and its end
+can be read there; of what another user's program ended with the keeper is asked. A keeper that will not outlive us
+also says how the leader ended, on a line that this run has to itself, so runs never wait for each other.
 """
 
 import os
 import select
 
 from longwatch.core.record import Plain
-from longwatch.posix.child import Child, End
+from longwatch.posix.child import UNKNOWN, Child, End
 from longwatch.posix.identity import Identity
 from longwatch.posix.nursery import Nursery
+from longwatch.runtime.held import RELAY_IN, RELAY_OUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,15 +63,14 @@ class KeptRun(Plain):
 class KeptChild(Child):
     """A program lent by a keeper. `pidfd` is readable once the leader has ended: wait for it, nothing else.
 
-    `on_reaped()` is called by the first `reap`. When the keeper itself has died the kernel is asked for the end,
-    as of any process that is no child of ours.
+    `on_reaped()` is called by the first `reap`; `ask(limit_ms)` asks the keeper how the leader ended.
     """
 
-    __slots__ = ("_leader", "_line", "_on_reaped", "_signs", "nursery", "run_id")
+    __slots__ = ("_ask", "_leader", "_line", "_on_reaped", "_signs", "nursery", "relay", "run_id")
 
     def __init__(
         self, run: KeptRun, lent: dict[str, int], nursery: Nursery | None,
-        on_reaped: "Callable[[], object] | None" = None,
+        on_reaped: "Callable[[], object] | None" = None, ask: "Callable[[int], End | None] | None" = None,
     ) -> None:  # fmt: skip
         self.pid = run.pid
         self.run_id = run.run_id
@@ -79,19 +80,25 @@ class KeptChild(Child):
         self.stdout_fd = lent.get("stdout")
         self.stderr_fd = lent.get("stderr")
         self.master_fd = lent.get("master")
+        #: Both ends (out, in) of a pipe for the terminal's output, which the keeper holds as well.
+        self.relay = (lent[RELAY_OUT], lent[RELAY_IN]) if RELAY_OUT in lent else None
         self._identity = run.identity
         self._end: End | None = None
         self._large = 0  # the keeper has made the pipes large, out of its own budget
         self._reaper = None
         self._on_reaped = on_reaped
-        self._line: int | None = lent["line"]
+        self._ask = ask
+        self._line = lent.get("line")
         self._leader = lent.get("leader")
-        # Two things say that it is over, and a host wants one descriptor.
-        self._signs = select.epoll()
-        self.pidfd = self._signs.fileno()
-        for fd in (self._line, self._leader):
-            if fd is not None:
-                self._signs.register(fd, select.EPOLLIN)
+        self._signs: select.epoll | None = None
+        self.pidfd = self._leader
+        if self._line is not None:
+            # Two things say that it is over, and a host wants one descriptor.
+            self._signs = select.epoll()
+            self.pidfd = self._signs.fileno()
+            for fd in (self._line, self._leader):
+                if fd is not None:
+                    self._signs.register(fd, select.EPOLLIN)
 
     def reap(self) -> End:
         """Return how the leader ended, and let the keeper collect it where it need not wait for more than that.
@@ -114,20 +121,26 @@ class KeptChild(Child):
     def close(self) -> None:
         """Give back what was lent, except the output ends, which belong to their pumps. May be called again."""
         self._drop_line()
-        for fd in (self._leader, self.stdin_fd):
+        for fd in (self._leader, self.stdin_fd, *(self.relay or ())):
             if fd is not None:
                 os.close(fd)
-        self._signs.close()
-        self._leader = self.stdin_fd = self.pidfd = None
+        if self._signs is not None:
+            self._signs.close()
+        self._leader = self.stdin_fd = self.pidfd = self.relay = self._signs = None
+        # A keeper that its owner has dropped hangs up: nobody who is done with it may hold it.
+        self._ask = self._on_reaped = None
 
     def _look(self) -> End | None:
         end = self._word(0)
         if end is not None:
             return end
-        if self._lost(self._leader) is None:
-            return None
-        # The leader is over: the keeper will say so any moment, and knows best.
-        return self._word(WORD_LIMIT) or self._lost(self._leader)
+        end = self._lost(self._leader)
+        if end is not None and self._signs is not None:
+            # The leader is over: the keeper will say so any moment, and knows best.
+            return self._word(WORD_LIMIT) or self._lost(self._leader)
+        if end == UNKNOWN and self._ask is not None:
+            return self._ask(WORD_LIMIT) or UNKNOWN
+        return end
 
     def _word(self, limit_ms: int) -> End | None:
         """Return what the keeper says on the line, if it does so within the limit."""
@@ -148,7 +161,7 @@ class KeptChild(Child):
         return {b"c": (number, None), b"s": (None, number)}.get(word[:1], (None, None))
 
     def _drop_line(self) -> None:
-        if self._line is not None:
+        if self._line is not None and self._signs is not None:
             self._signs.unregister(self._line)
             os.close(self._line)
             self._line = None

@@ -48,12 +48,13 @@ class RunDir:
 
     __slots__ = ("_channel", "_channel_offset", "_events", "_seq", "clocks", "failed", "path", "run")
 
-    def __init__(self, path: str, run: str, clocks: Clocks, events: int) -> None:
+    def __init__(self, path: str, run: str, clocks: Clocks) -> None:
         self.path = path
         self.run = run
         self.clocks = clocks
         self.failed: str | None = None
-        self._events = events
+        #: Opened for each event: they are few, and of folders a daemon has thousands.
+        self._events = os.path.join(path, "events.jsonl")
         self._seq = 0
         self._channel = -1
         self._channel_offset = 0
@@ -72,15 +73,41 @@ class RunDir:
             os.mkdir(begun, 0o700)
             _write(os.path.join(begun, "meta.json"), dumps(meta).encode())
             clocks = Clocks.create(os.path.join(begun, "clocks"), started)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            events = os.open(os.path.join(begun, "events.jsonl"), flags, 0o600)
+            _write(os.path.join(begun, "events.jsonl"), b"")
             os.rename(begun, final)
         except OSError as error:
             _remove(begun)
             raise StoreError(
                 f"{final}: no run folder, `ls` and `why` see nothing: {error.strerror}"
             ) from error
-        return cls(final, run, clocks, events)
+        return cls(final, run, clocks)
+
+    @classmethod
+    def reopen(cls, state_folder: str, run: str) -> "RunDir":
+        """Take up the folder of a run that another supervisor has left. Raises StoreError where it cannot be gone on with."""
+        path = run_folder(state_folder, run)
+        try:
+            clocks = Clocks.remap(os.path.join(path, "clocks"))
+            folder = cls(path, run, clocks)
+            folder._count_events()
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be gone on with: {error.strerror}") from error
+        return folder
+
+    def _count_events(self) -> None:
+        """Go on with the next number; a line that was torn is ended first."""
+        events = os.open(self._events, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            last, at = b"\n", 0
+            while chunk := os.pread(events, 1 << 16, at):
+                self._seq += chunk.count(b"\n")
+                at += len(chunk)
+                last = chunk[-1:]
+            if last != b"\n":
+                self._seq += 1
+                os.write(events, b"\n")
+        finally:
+            os.close(events)
 
     @property
     def channel_path(self) -> str:
@@ -94,7 +121,11 @@ class RunDir:
         ours = {"schema": SCHEMA, "seq": self._seq, "at": at}
         line = dumps({**ours, **fields, **ours}).encode() + b"\n"
         try:
-            written = os.write(self._events, line)
+            events = os.open(self._events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                written = os.write(events, line)
+            finally:
+                os.close(events)
         except OSError as error:
             return self.fail("events.jsonl", error.strerror)
         return written == len(line) or self.fail("events.jsonl", "the disk is full")
@@ -157,10 +188,9 @@ class RunDir:
 
     def close(self) -> None:
         """Close what is open. The folder stays."""
-        for descriptor in (self._events, self._channel):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._events = self._channel = -1
+        if self._channel >= 0:
+            os.close(self._channel)
+        self._channel = -1
         self.clocks.close()
 
     def fail(self, what: str, why: str | None) -> bool:

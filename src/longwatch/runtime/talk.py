@@ -1,4 +1,7 @@
-"""Talking to a keeper: questions and their answers, for several threads, one at a time, each within a limit."""
+"""Talking to a keeper: questions and their answers, for several threads, one at a time, each within a limit.
+
+A loop that must not wait posts its questions, and looks for the answers when there is something to read.
+"""
 
 import _thread
 import errno
@@ -12,6 +15,8 @@ from longwatch.runtime import wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from longwatch.runtime.wire import Message, Wire
 
     Answer = tuple[Message, dict[str, int]]
@@ -46,6 +51,8 @@ class Talk:
     """
 
     __slots__ = (
+        "_aside",
+        "_awaited",
         "_greeting",
         "_lock",
         "_number",
@@ -54,6 +61,7 @@ class Talk:
         "adopts",
         "closed",
         "identity",
+        "overheard",
         "pid",
         "wire",
     )
@@ -69,6 +77,11 @@ class Talk:
         self._lock = _thread.allocate_lock()
         self._greeting = _thread.allocate_lock()
         self._number = 0
+        #: Called when an answer to what was posted came in between.
+        self.overheard: Callable[[], object] = _nobody_posts
+        #: Questions whose answers nobody waits for now, and those that came in between others.
+        self._awaited: list[int] = []
+        self._aside: list[tuple[int, Message, dict[str, int]]] = []
 
     @property
     def mine(self) -> bool:
@@ -116,12 +129,12 @@ class Talk:
             raise KeeperError("this keeper was closed, or belongs to the process that forked this one")
         deadline = now() + limit_ms
         if not self._lock.acquire(timeout=limit_ms / 1000):
-            raise self._silent()
+            raise self.silent()
         try:
             number = self._post(message, given, limit_ms)
             return self._read(number, deadline)
         except TimeoutError as error:
-            raise self._silent() from error
+            raise self.silent() from error
         except SpawnError:
             raise
         except OSError as error:
@@ -129,12 +142,59 @@ class Talk:
         finally:
             self._lock.release()
 
-    def tell(self, message: "Message") -> None:
-        """Say what needs no answer. Whoever is gone, or never reads it, will find the end of the connection."""
+    def tell(self, message: "Message", limit_ms: int | None = None) -> bool:
+        """Say what needs no answer; return whether it could be said.
+
+        Whoever is gone, or does not read it within the limit, will find the end of the connection.
+        """
         try:
-            self.wire.send({**message, "id": wire.NO_ANSWER, "lent": []}, limit_ms=ANSWER_LIMIT)
+            limit_ms = ANSWER_LIMIT if limit_ms is None else limit_ms
+            self.wire.send({**message, "id": wire.NO_ANSWER, "lent": []}, limit_ms=limit_ms)
+        except TimeoutError:
+            return False
         except OSError:
             pass
+        return True
+
+    def post(self, message: "Message", given: dict[str, int]) -> int:
+        """Ask and do not wait; return the number that `heard` will give the answer under.
+
+        Raises BlockingIOError where nothing can be sent now, NoKeeper.
+        """
+        try:
+            number = self._post(message, given, 0)
+        except TimeoutError as error:
+            raise BlockingIOError(errno.EAGAIN, "the keeper takes no more now") from error
+        except OSError as error:
+            raise self._gone() from error
+        self._awaited.append(number)
+        return number
+
+    def heard(self) -> "list[tuple[int, Message, dict[str, int]]]":
+        """Return what has come of answers to what was posted, and do not wait.
+
+        Raises NoKeeper when nothing has, and nothing will.
+        """
+        found, self._aside = self._aside, []
+        while True:
+            try:
+                heard = self.wire.receive()
+            except EOFError as error:
+                if found:
+                    return found
+                raise self._gone() from error
+            except OSError as error:
+                if error.errno != errno.EMFILE:
+                    raise self._gone() from error
+                heard = {"id": None, "error": f"its answer is lost: {reason(error)}", "status": FAILED}, []
+            if heard is None:
+                return found
+            found += self._sorted(*heard)
+
+    def give_up(self, number: int) -> None:
+        """Nobody wants the answer to this any more; should it come, it is thrown away."""
+        if number in self._awaited:
+            self._awaited.remove(number)
 
     def hang_up(self) -> None:
         """End the connection. May be called again."""
@@ -157,12 +217,28 @@ class Talk:
             if heard is None:
                 continue
             message, fds = heard
-            if message.get("id") in (number, None):
-                return _said(message), dict(zip(message.get("lent", ()), fds, strict=True))
-            wire.close(fds)
-        raise self._silent()
+            # What has no number answers the oldest question.
+            told = message.get("id")
+            if told == number or (told is None and not self._awaited):
+                return said(message), dict(zip(message.get("lent", ()), fds, strict=True))
+            self._aside += self._sorted(message, fds)
+            if self._aside:
+                self.overheard()
+        raise self.silent()
 
-    def _silent(self) -> KeeperError:
+    def _sorted(self, message: "Message", fds: list[int]) -> "list[tuple[int, Message, dict[str, int]]]":
+        """Return an answer with its number where somebody waits for it; else throw it away."""
+        number = message.get("id")
+        if number is None and self._awaited:
+            number = self._awaited[0]
+        if number not in self._awaited:
+            wire.close(fds)
+            return []
+        self._awaited.remove(number)
+        return [(number, message, dict(zip(message.get("lent", ()), fds, strict=False)))]
+
+    def silent(self) -> KeeperError:
+        """Return the error of a keeper that does not answer in time."""
         hint = f"; if somebody stopped it: kill -CONT {self.pid}" if self.pid else ""
         return KeeperError(f"{self._name()} does not answer{hint}")
 
@@ -177,7 +253,11 @@ class Talk:
         return f"keeper {self.pid}" if self.pid else "the keeper"
 
 
-def _said(message: "Message") -> "Message":
+def _nobody_posts() -> None:
+    """Nothing came in between."""
+
+
+def said(message: "Message") -> "Message":
     """Return an answer; raise what it says went wrong."""
     if "error" not in message:
         return message

@@ -11,11 +11,14 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeGuard
 
+from longwatch.core.record import Plain
 from longwatch.store.spool import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TypeGuard
 
 #: Spools are kept this long after they were read, so that a damaged ledger can be rebuilt from them.
 KEEP_DAYS = 30
@@ -31,26 +34,44 @@ class NewerLineError(Exception):
     """A line that a newer longwatch wrote; the argument is its version."""
 
 
-@dataclass(slots=True)
 class Result:
     """What one reading did: lines that became rows, and what has to be said."""
 
-    lines: int = 0
-    notes: list[str] = field(default_factory=list)
+    __slots__ = ("lines", "notes")
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.notes: list[str] = []
 
 
-@dataclass(slots=True)
-class Row:
-    """One run as the ledger keeps it; times are ms since 1970."""
+class Row(Plain):
+    """One run as the ledger keeps it; times are ms since 1970, `ended` None while it runs.
 
-    run: str
-    attempt: int
-    name: str
-    started: int
-    ended: int
-    reason: str | None
-    outcome: str | None
-    json: str
+    Of what no daemon ran, `daemon` and what stands behind it are None.
+    """
+
+    __slots__ = (
+        "attempt", "daemon", "ended", "generation", "json", "kind", "name", "outcome", "reason", "run", "started",
+        "trigger",
+    )  # fmt: skip
+
+    def __init__(
+        self, run: str, attempt: int, name: str, started: int, ended: int | None, json: str, *,
+        reason: str | None = None, outcome: str | None = None, daemon: str | None = None, kind: str | None = None,
+        trigger: str | None = None, generation: int | None = None,
+    ) -> None:  # fmt: skip
+        self.run = run
+        self.attempt = attempt
+        self.name = name
+        self.started = started
+        self.ended = ended
+        self.json = json
+        self.reason = reason
+        self.outcome = outcome
+        self.daemon = daemon
+        self.kind = kind
+        self.trigger = trigger
+        self.generation = generation
 
 
 def pending(db: sqlite3.Connection, folder: str) -> list[str]:
@@ -72,7 +93,7 @@ def spools(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(names) if _day(name) is not None]
 
 
-def take(db: sqlite3.Connection, paths: Sequence[str]) -> Result:
+def take(db: sqlite3.Connection, paths: "Sequence[str]") -> Result:
     """Bring the unread lines of these files into the ledger, inside the caller's transaction."""
     result = Result()
     for path in paths:
@@ -131,7 +152,7 @@ def _take_line(db: sqlite3.Connection, line: bytes, bad: list[bytes]) -> int:
     return 1
 
 
-def parse(text: bytes) -> dict[str, Any]:
+def parse(text: bytes) -> "dict[str, Any]":
     """Return the object of a spool line. Raises BadLineError or NewerLineError."""
     try:
         found = json.loads(text)
@@ -147,35 +168,41 @@ def parse(text: bytes) -> dict[str, Any]:
     return found
 
 
-def row(summary: dict[str, Any]) -> Row:
+def row(summary: "dict[str, Any]") -> Row:
     """Return the row of a run's summary. Raises BadLineError when it lacks what identifies a run."""
     run, attempt, name = summary.get("run"), summary.get("attempt", 1), summary.get("name")
-    if not isinstance(run, str) or not run or not _fits(attempt):
+    if not isinstance(run, str) or not run or not fits(attempt):
         raise BadLineError("no run id")
-    started = _instant(summary.get("started_at"))
+    started = instant(summary.get("started_at"))
     duration = summary.get("duration_ms")
     return Row(
-        run=_clean(run) or "",
-        attempt=attempt,
-        name=_clean(name) or "",
-        started=started,
-        ended=started + (duration if _fits(duration) else 0),
-        reason=_clean(summary.get("termination_reason")),
-        outcome=_clean(summary.get("outcome")),
-        json=json.dumps(summary),
+        clean(run) or "",
+        attempt,
+        clean(name) or "",
+        started,
+        started + (duration if fits(duration) else 0),
+        json.dumps(summary),
+        reason=clean(summary.get("termination_reason")),
+        outcome=clean(summary.get("outcome")),
     )
 
 
 def insert(db: sqlite3.Connection, new: Row, *, found: bool = False) -> None:
-    """Write a row. A run's own line replaces what is there; what a reader merely found never does."""
+    """Write a row. A run's own line replaces what is there, but for whose run it is; what was found never does."""
     key = (new.run, new.attempt)
     if found and db.execute("SELECT 1 FROM runs WHERE run=? AND attempt=?", key).fetchone():
         return
     db.execute(
-        "INSERT OR REPLACE INTO runs (run, attempt, name, started, ended, reason, outcome, found)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*key, new.name, new.started, new.ended, new.reason, new.outcome, int(found)),
-    )
+        "INSERT INTO runs (run, attempt, name, started, ended, reason, outcome, found, daemon, kind, trigger, generation)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, attempt) DO UPDATE SET name=excluded.name,"
+        " started=excluded.started, ended=excluded.ended, reason=excluded.reason, outcome=excluded.outcome,"
+        " found=excluded.found, daemon=coalesce(excluded.daemon, daemon), kind=coalesce(excluded.kind, kind),"
+        " trigger=coalesce(excluded.trigger, trigger), generation=coalesce(excluded.generation, generation)",
+        (
+            *key, new.name, new.started, new.ended, new.reason, new.outcome, int(found), new.daemon, new.kind,
+            new.trigger, new.generation,
+        ),
+    )  # fmt: skip
     db.execute("INSERT OR REPLACE INTO summaries (run, attempt, json) VALUES (?, ?, ?)", (*key, new.json))
 
 
@@ -214,7 +241,7 @@ def _drop_old(db: sqlite3.Connection, folder: str) -> None:
                 db.execute("DELETE FROM spools WHERE file=?", (name,))
 
 
-def _older(folder: str, limit: str) -> Iterator[str]:
+def _older(folder: str, limit: str) -> "Iterator[str]":
     for name in os.listdir(folder):
         day = _day(name.removeprefix("bad-").removesuffix(".jsonl") + ".jsonl")
         if day is not None and day < limit:
@@ -231,7 +258,8 @@ def _day(name: str) -> str | None:
     return day if good and dot else None
 
 
-def _instant(text: object) -> int:
+def instant(text: object) -> int:
+    """Return the ms since 1970 of an RFC 3339 text. Raises BadLineError for anything else."""
     try:
         moment = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
         return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
@@ -239,11 +267,12 @@ def _instant(text: object) -> int:
         raise BadLineError("no started_at") from error
 
 
-def _fits(value: object) -> TypeGuard[int]:
+def fits(value: object) -> "TypeGuard[int]":
+    """Whether a value is a whole number that SQLite can keep."""
     return isinstance(value, int) and -_LARGEST < value < _LARGEST
 
 
-def _clean(value: object) -> str | None:
+def clean(value: object) -> "str | None":
     """Return a text that SQLite can store: undecodable bytes of a program's name come as lone surrogates."""
     if not isinstance(value, str):
         return None

@@ -12,51 +12,45 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
-from typing import Any, Self, TypeVar
-from urllib.parse import quote
 
 from longwatch.errors import StoreError
 from longwatch.paths import ensure
-from longwatch.store import intake
+from longwatch.store import intake, schema
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Self, TypeVar
 
-SCHEMA = 1
-#: "lwld": tells our file from any other database that somebody put here.
-APPLICATION = 0x6C776C64
+    T = TypeVar("T")
+
 BUSY_MS = 5_000
-#: Up to here a whole check at opening costs a few milliseconds; rot in larger files shows when it is met.
-CHECKED_SIZE = 4 * 1024 * 1024
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class _DamagedError(sqlite3.DatabaseError):
-    """What is there is a database, but not a ledger in one piece."""
-
-    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-
-
 class Ledger:
-    """An open ledger; `notes` are lines for stderr, each said once. Close it, or use it as a context manager."""
+    """An open ledger; `notes` are lines for stderr, each said once. Close it, or use it as a context manager.
 
-    def __init__(self, state_folder: str) -> None:
+    Where none can be kept a copy in memory answers; to a `writer` that would be a lie, so it gets a StoreError.
+    """
+
+    def __init__(self, state_folder: str, *, writer: bool = False) -> None:
         self.state_folder = state_folder
         self.path = os.path.join(state_folder, "ledger.sqlite3")
         self.notes: list[str] = []
-        self._inode = 0
+        self.inode = 0
+        self._writer = writer
         self._db = self._open()
 
     @classmethod
-    def current(cls, state_folder: str) -> Self:
+    def current(cls, state_folder: str) -> "Self":
         """Open the ledger with everything in it that the spool has. Raises StoreError with one line."""
         ledger = cls(state_folder)
         ledger.ingest()
         return ledger
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,11 +64,11 @@ class Ledger:
         """Bring in what the spool has and the ledger has not; returns the number of lines taken."""
         return self._guarded(self._ingest)
 
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parameters: "Sequence[object]" = ()) -> "list[tuple[Any, ...]]":
         """Return the rows of a query."""
         return self._guarded(lambda: self._db.execute(sql, parameters).fetchall())
 
-    def adopt(self, summaries: Sequence[dict[str, Any]]) -> None:
+    def adopt(self, summaries: "Sequence[dict[str, Any]]") -> None:
         """Add runs that a reader found without report and supervisor; a run's own line replaces them later."""
         rows = []
         for summary in summaries:
@@ -88,6 +82,25 @@ class Ledger:
 
         self._guarded(work)
 
+    def write(self, work: "Callable[[sqlite3.Connection], T]") -> "T":
+        """Do some work in one transaction, and once more in a new file where this one turns out to be damaged.
+
+        Durable when it returns. Raises StoreError with one line when it was not done.
+        """
+
+        def whole() -> "T":
+            with self._transaction():
+                return work(self._db)
+
+        return self._guarded(whole)
+
+    def is_in_place(self) -> bool:
+        """Whether the open file is still the one that its path names."""
+        try:
+            return os.stat(self.path).st_ino == self.inode
+        except OSError:
+            return False
+
     def _ingest(self) -> int:
         pending = intake.pending(self._db, os.path.join(self.state_folder, "spool"))
         if not pending:
@@ -98,7 +111,7 @@ class Ledger:
         self.notes += result.notes
         return result.lines
 
-    def _guarded(self, work: Callable[[], T]) -> T:
+    def _guarded(self, work: "Callable[[], T]") -> "T":
         """Do some work; when the file turns out to be damaged, replace it and do it again."""
         try:
             return work()
@@ -126,7 +139,7 @@ class Ledger:
         except OSError as error:
             return self._in_memory(f"{self.path}: {error.strerror}")
         except StoreError as error:
-            if os.path.isdir(self.state_folder):  # a newer ledger
+            if self._writer or os.path.isdir(self.state_folder):  # a newer ledger
                 raise
             return self._in_memory(str(error))
         except sqlite3.DatabaseError as error:
@@ -140,7 +153,7 @@ class Ledger:
     def _connect(self) -> sqlite3.Connection:
         # SQLite would make it with the umask's rights; an empty file is an empty database.
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._inode = os.fstat(descriptor).st_ino
+        self.inode = os.fstat(descriptor).st_ino
         os.close(descriptor)
         db = sqlite3.connect(self.path, timeout=BUSY_MS / 1000, isolation_level=None)
         try:
@@ -152,7 +165,11 @@ class Ledger:
 
     def _in_memory(self, why: str) -> sqlite3.Connection:
         """Answer from a copy: a disk that is full or read-only is no reason to know nothing."""
+        if self._writer:
+            raise StoreError(why)
         self.notes.append(f"{why}; the history is read, not kept")
+        from urllib.parse import quote  # noqa: PLC0415 - as heavy as the rest of this module
+
         db = sqlite3.connect(":memory:", isolation_level=None)
         try:
             there = sqlite3.connect(f"file:{quote(self.path)}?mode=ro", uri=True)
@@ -166,26 +183,21 @@ class Ledger:
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        version = _pragma(db, "user_version")
-        if version > SCHEMA:
+        version = schema.version(db)
+        if version > schema.SCHEMA:
             raise StoreError(
                 f"{self.path} was written by a newer longwatch (schema {version}); upgrade, or move it aside"
             )
         mode = journal_mode(sqlite3.sqlite_version_info)
-        if _pragma(db, "journal_mode") not in (mode, "memory"):
+        if schema.pragma(db, "journal_mode") not in (mode, "memory"):
             db.execute(f"PRAGMA journal_mode={mode}")
         db.execute("PRAGMA synchronous=FULL")
-        if version == 0:
-            _create(db)
-        elif _pragma(db, "application_id") != APPLICATION:
-            raise _DamagedError("not a ledger")
-        elif _pragma(db, "page_count") * _pragma(db, "page_size") <= CHECKED_SIZE:
-            _check(db)
+        schema.prepare(db)
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
         """Move the damaged file aside, unless another reader has done so meanwhile. Nothing is overwritten."""
         with _locked(os.path.join(self.state_folder, "ledger.lock")):
-            if not os.path.exists(self.path) or os.stat(self.path).st_ino != self._inode:
+            if not os.path.exists(self.path) or os.stat(self.path).st_ino != self.inode:
                 return
             aside = _free(self.path + time.strftime(".broken-%Y%m%dT%H%M%S", time.gmtime()))
             # The journal goes along, and first: played back into a new file it would damage that one too.
@@ -197,15 +209,15 @@ class Ledger:
         )
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> "Iterator[None]":
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._db.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
 
 def journal_mode(version: tuple[int, ...]) -> str:
@@ -217,50 +229,6 @@ def journal_mode(version: tuple[int, ...]) -> str:
         version[:2] == backport[:2] and version >= backport for backport in ((3, 44, 6), (3, 50, 7))
     )
     return "wal" if fixed else "truncate"
-
-
-def _create(db: sqlite3.Connection) -> None:
-    schema = resources.files("longwatch.store").joinpath("schema.sql").read_text(encoding="utf-8")
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        if _pragma(db, "user_version") == 0:  # nobody was faster
-            _refuse_foreign(db)
-            for statement in _statements(schema):
-                db.execute(statement)
-            db.execute(f"PRAGMA application_id={APPLICATION}")
-            db.execute(f"PRAGMA user_version={SCHEMA}")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
-
-
-def _refuse_foreign(db: sqlite3.Connection) -> None:
-    if db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        raise _DamagedError("another program's database")
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Split a script; `executescript` would commit the transaction around it."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _check(db: sqlite3.Connection) -> None:
-    found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
-    if found != "ok":
-        raise _DamagedError(" ".join(found.split()))
-    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    if not {"runs", "summaries", "spools"} <= tables:
-        raise _DamagedError("tables are missing")
-
-
-def _pragma(db: sqlite3.Connection, name: str) -> Any:
-    return db.execute(f"PRAGMA {name}").fetchone()[0]
 
 
 def _code(error: sqlite3.DatabaseError) -> int:
@@ -282,7 +250,7 @@ def _free(path: str) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
+def _locked(path: str) -> "Iterator[None]":
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

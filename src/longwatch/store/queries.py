@@ -20,6 +20,8 @@ from longwatch.store.spool import summary
 from longwatch.units import nearest
 
 SCHEMA = 1
+#: Runs that were, and are over.
+_OVER = "ended IS NOT NULL AND attempt>0"
 
 
 class NoSuchRunError(LongwatchError):
@@ -212,17 +214,21 @@ def runs(
     outcome: str | None = None,
     limit: int = 20,
 ) -> list[dict[str, Any]]:
-    """Return summaries of past runs, newest start first. `since` is ms since 1970, the rest narrows down."""
+    """Return summaries of past runs, newest start first. `since` is ms since 1970, the rest narrows down.
+
+    Neither open runs nor firings that became none: `listing.listed` has those too.
+    """
     wanted = [("name=?", name), ("started>=?", since), ("outcome=?", outcome)]
     terms = [(term, value) for term, value in wanted if value is not None]
-    where = " AND ".join(term for term, _ in terms) or "1"
+    where = " AND ".join([_OVER, *(term for term, _ in terms)])
     sql = f"SELECT json FROM runs NATURAL JOIN summaries WHERE {where} ORDER BY started DESC LIMIT ?"
     return _summaries(ledger, sql, [value for _, value in terms] + [limit])
 
 
 def last_run(ledger: Ledger) -> dict[str, Any] | None:
     """Return the summary of the run that ended last."""
-    found = _summaries(ledger, "SELECT json FROM runs NATURAL JOIN summaries ORDER BY ended DESC LIMIT 1", [])
+    sql = f"SELECT json FROM runs NATURAL JOIN summaries WHERE {_OVER} ORDER BY ended DESC LIMIT 1"
+    found = _summaries(ledger, sql, [])
     return found[0] if found else None
 
 
@@ -290,8 +296,13 @@ def _named(live: dict[str, Folder], word: str) -> str | None:
 
 
 def _newest(ledger: Ledger, word: str) -> str | None:
-    found = ledger.rows("SELECT run FROM runs WHERE name=? ORDER BY started DESC LIMIT 1", (word,))
-    return str(found[0][0]) if found else None
+    """Return the last run of a name; where it never ran, the last firing that became none."""
+    for runs_only in ("AND attempt>0", ""):
+        sql = f"SELECT run FROM runs WHERE name=? {runs_only} ORDER BY started DESC LIMIT 1"
+        found = ledger.rows(sql, (word,))
+        if found:
+            return str(found[0][0])
+    return None
 
 
 def _many(word: str, ids: list[str]) -> str:

@@ -67,7 +67,7 @@ class Dialect:
         for event in events:
             if isinstance(event, e.ToolResult):
                 return event.kind if event.ok else "tool_failed"
-        kinds = [event.kind for event in events if not isinstance(event, e.SessionStarted)]
+        kinds = [event.kind for event in events if not isinstance(event, e.SessionStarted | e.Usage)]
         return "tool_call" if "tool_call" in kinds else next(iter(kinds), "")
 
 
@@ -106,8 +106,12 @@ class Reader:
         self._last: int | None = None
         self._wall: int | None = None
         self._parked_until, self._parked_by = 0, ""
+        self._used: tuple[object, ...] = ()
 
     # -- what whoever follows a file calls
+
+    def take_up(self, path: str, offset: int) -> None:
+        """Take note of what stands before the place in a file from which on it is read. Raises nothing."""
 
     def read(self, line: bytes, pos: int = 0, wall: int | None = None) -> list[Record]:
         """Return the records of a line: at least one, unless the line is no JSON. Raises nothing.
@@ -209,6 +213,25 @@ class Reader:
         """Return the end of the conversation: no call gets a result any more."""
         calls = self.calls.orphaned(running=True) + self.calls.orphaned()
         return (*calls, e.SessionEnded(ok, reason))
+
+    def used(
+        self, message: str, given: int, output: int, cached: int = 0, *, total: int = 0, cost: float | None = None,
+        inside: bool = False,
+    ) -> tuple[e.Event, ...]:  # fmt: skip
+        """Return what a reply has used; nothing where it says nothing new.
+
+        Tokens of the input (`given`) include those written to a cache, and with `inside` those read from one; what of
+        a `total` no part accounts for is output.
+        """
+        told = (message, given, output, cached, total, cost)
+        if told == self._used and message:
+            return ()
+        self._used = told
+        given -= min(given, cached) if inside else 0
+        output = max(output, total - given - cached)
+        if not (given or output or cached or cost):
+            return ()
+        return (e.Usage(message, given, output, cached, cost),)
 
     def limited(
         self, message: str, status: int | None, at: object, *, cls: str = "", until: object = None,

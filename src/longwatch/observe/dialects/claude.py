@@ -9,8 +9,19 @@ import re
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
 from longwatch.observe.dialects.glance import Glance
-from longwatch.observe.dialects.loose import kind_of, number, table, tables, text, words
+from longwatch.observe.dialects.loose import (
+    amount,
+    count,
+    decode,
+    kind_of,
+    number,
+    table,
+    tables,
+    text,
+    words,
+)
 from longwatch.observe.record import DISK, STREAM, Record
+from longwatch.observe.tail import last_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +38,8 @@ _DENIED = (
     "Claude requested permissions",
     "This command requires approval",
 )
+#: What all of a conversation has cost, also in the processes before this one.
+_COST = b'"type":"cost-state"'
 _INTERRUPTED = "[Request interrupted by user"
 _TASK = re.compile(r"<task-id>([^<]{1,100})</task-id>.*?<status>(\w+)</status>", re.DOTALL)
 _CLASSES = {
@@ -41,7 +54,7 @@ class ClaudeReader(Reader):
     noise: "ClassVar[frozenset[str]]" = frozenset(
         (
             "attachment", "api-request", "api-request-shape", "api-request-blob", "file-history-snapshot", "summary",
-            "last-prompt", "tools-used", "cost-state", "ai-title", "mode", "permission-mode", "pr-link",
+            "last-prompt", "tools-used", "ai-title", "mode", "permission-mode", "pr-link",
         )
     )  # fmt: skip
 
@@ -53,6 +66,17 @@ class ClaudeReader(Reader):
         #: Calls that wait for a human, and the question's own id.
         self._asked: dict[str, str] = {}
         self._rejected = False
+        self._cost = 0.0
+        #: The reply and its usage that were told last: each block of a reply repeats them.
+        self._usage: object = None
+
+    def take_up(self, path: str, offset: int) -> None:
+        """Take note of what the conversation has cost so far: what is told later includes it."""
+        try:
+            line = last_time(path, lambda found: found, _COST, offset)
+        except OSError:
+            return
+        self._cost = amount(table(decode(line or b"")).get("totalCostUSD")) or 0.0
 
     def interpret(self, value: "dict[str, Any]") -> "Iterable[Record]":
         """Return what a line means."""
@@ -97,7 +121,22 @@ class ClaudeReader(Reader):
         stop = _STOPS.get(text(message.get("stop_reason")))
         if stop and any("thinking" not in kind_of(block) for block in blocks):
             found += self.ended(stop, sub=bool(sub))
+        told = (message.get("id"), message.get("usage"))
+        if told != self._usage:
+            self._usage = told
+            found += self._tokens(*told)
         return found, ""
+
+    #: Whether the tokens that were read from a cache are among those of the input.
+    cache_inside: "ClassVar[bool]" = False
+
+    def _tokens(self, reply: object, usage: object) -> "Events":
+        told = table(usage)
+        given = count(told.get("input_tokens")) + count(told.get("cache_creation_input_tokens"))
+        return self.used(
+            text(reply), given, count(told.get("output_tokens")),
+            count(told.get("cache_read_input_tokens")), inside=self.cache_inside,
+        )  # fmt: skip
 
     def _block(self, block: "dict[str, Any]", *, streamed: bool) -> "Events":
         kind = kind_of(block)
@@ -254,6 +293,9 @@ class ClaudeReader(Reader):
     def _piece(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
         event = table(value.get("event"))
         kind, delta = kind_of(event), table(event.get("delta"))
+        if kind == "message_delta":
+            # The whole message has the numbers of its beginning.
+            return self._tokens(self._streamed, event.get("usage")), ""
         if kind == "message_start":
             self._streamed = text(table(event.get("message")).get("id"))
         if kind == "ping":
@@ -288,7 +330,23 @@ class ClaudeReader(Reader):
         ok = value.get("is_error") is not True and text(value.get("subtype")).startswith("success")
         word = text(value.get("api_error_type")) or text(value.get("subtype"))
         turn = "end_turn" if ok else "max" if "max_" in word else "error"
-        return (*self.ended(turn), *self.closed(ok=ok, reason=word)), ""
+        return (*self.ended(turn), *self.closed(ok=ok, reason=word), *self._spent(value)), ""
+
+    def _spent(self, value: "dict[str, Any]") -> "Events":
+        """What a result says of the cost: of late beside the conversation's also that since the last result."""
+        since = value.get("model_usage_since_last_result")
+        if not isinstance(since, dict):
+            return self._costs(value.get("total_cost_usd"))
+        cost = sum(amount(table(each).get("costUSD")) or 0.0 for each in since.values())
+        return (e.Usage(cost_usd=cost),) if cost else ()
+
+    def _costs(self, stated: object) -> "Events":
+        total = amount(stated) or 0.0
+        more, self._cost = total - self._cost, max(total, self._cost)
+        return (e.Usage(cost_usd=more),) if more > 0 else ()
+
+    def _cost_state(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
+        return self._costs(value.get("totalCostUSD")), ""
 
     _HANDLERS: "ClassVar[dict[str, Callable[[ClaudeReader, dict[str, Any], str], tuple[Events, str]]]]" = {
         "assistant": _assistant,
@@ -302,6 +360,7 @@ class ClaudeReader(Reader):
         "stream_event": _piece,
         "tool_progress": _ticked,
         "progress": _progress,
+        "cost-state": _cost_state,
     }
 
 
@@ -328,7 +387,7 @@ def recognise(records: "Sequence[dict[str, Any]]") -> str:
         if "session_id" in record and kind_of(record) in ("assistant", "user", "result") and "uuid" in record:
             return STREAM
         if "sessionId" in record and (
-            "uuid" in record or kind_of(record) in ClaudeReader.noise | {"queue-operation"}
+            "uuid" in record or kind_of(record) in ClaudeReader.noise | {"queue-operation", "cost-state"}
         ):
             return DISK
     return ""

@@ -8,7 +8,7 @@ import re
 
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
-from longwatch.observe.dialects.loose import kind_of, number, table, tables, text
+from longwatch.observe.dialects.loose import count, kind_of, number, table, tables, text
 from longwatch.observe.record import DISK, STREAM, Record
 
 TYPE_CHECKING = False
@@ -137,6 +137,14 @@ class CopilotReader(Reader):
             *self.ended("error", sub=bool(sub)),
         ), note
 
+    def _used_tokens(self, data: "dict[str, Any]", at: object, sub: str) -> "Found":
+        """Tokens only: its `cost` is in requests of a plan."""
+        told = table(data.get("usage"))
+        return self.used(
+            text(table(told.get("accounting")).get("usageId")), count(told.get("inputTokens")),
+            count(told.get("outputTokens")), count(told.get("cacheReadTokens")), inside=True,
+        ), ""  # fmt: skip
+
     def _aborted(self, data: "dict[str, Any]", at: object, sub: str) -> "Found":
         return self.ended("aborted", sub=bool(sub)), ""
 
@@ -185,6 +193,7 @@ class CopilotReader(Reader):
         "user_input.completed": _question_over,
         "model.call_failure": _call_failed,
         "session.error": _error,
+        "session.usage_record": _used_tokens,
         "abort": _aborted,
         "subagent.started": _helper,
         "subagent.completed": _helper_over,

@@ -9,7 +9,7 @@ import re
 
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
-from longwatch.observe.dialects.loose import kind_of, number, table, tables, text, trailer, words
+from longwatch.observe.dialects.loose import count, kind_of, number, table, tables, text, trailer, words
 from longwatch.observe.record import DISK, STREAM, WORDS, Record
 from longwatch.observe.wording import limit_class
 
@@ -92,6 +92,11 @@ class GeminiReader(Reader):
             events += self._said(kind, message.get("content"))
         for call in calls:
             events += self.calls.began(text(call.get("id")), text(call.get("name")), call.get("args"))
+        told = table(message.get("tokens"))
+        if told:
+            given = count(told.get("input")) + count(told.get("tool"))
+            output, total = count(told.get("output")), count(told.get("total"))
+            events += self.used(uid, given, output, count(told.get("cached")), total=total, inside=True)
         yield self.made(*events, at=at, raw_type=kind, uid=uid)
         for call in calls:
             events = self._over(call)

@@ -16,7 +16,7 @@ from longwatch.core.record import Plain
 from longwatch.errors import UsageError
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
-from longwatch.observe.dialects.loose import kind_of, number, text, words
+from longwatch.observe.dialects.loose import amount, count, kind_of, number, text, words
 from longwatch.observe.record import DISK, Record
 from longwatch.units import nearest, shown
 
@@ -46,6 +46,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "answer": ("question",),
     "compaction": (),
     "error": ("message", "status"),
+    "usage": ("message", "input", "output", "cached", "cost"),
 }
 #: Where times stand in most formats.
 _TIMES = ("timestamp", "time", "ts", "at", "created_at")
@@ -169,6 +170,13 @@ _SIMPLE: "dict[str, Callable[[Get], e.Event]]" = {
     "answer": lambda get: e.Permission("allowed", _word(get("question"))),
     "compaction": lambda get: e.Compacted("end"),
     "error": lambda get: e.Failed(status=number(get("status")), message=words(get("message"))),
+    "usage": lambda get: e.Usage(
+        _word(get("message")),
+        count(get("input")),
+        count(get("output")),
+        count(get("cached")),
+        amount(get("cost")),
+    ),
 }
 
 

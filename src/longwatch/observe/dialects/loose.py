@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+#: More of anything there is not.
+_MANY = 10**15
 _ANY = msgspec.json.Decoder()
 
 
@@ -52,9 +54,23 @@ def tables(value: object) -> "Iterator[dict[str, Any]]":
 
 def number(value: object) -> int | None:
     """Return a whole number that is no flag; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MANY:
         return None
     return int(value)
+
+
+def count(value: object) -> int:
+    """Return how many; 0 for anything that is no number above 0."""
+    if value.__class__ is int and 0 <= value < _MANY:
+        return value
+    return max(0, number(value) or 0)
+
+
+def amount(value: object) -> float | None:
+    """Return a sum of money; None for anything else, and for 0, which is also written where no price is known."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        return None
+    return float(value)
 
 
 def words(value: object) -> str:

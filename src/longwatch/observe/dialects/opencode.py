@@ -11,7 +11,7 @@ from contextlib import closing
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
 from longwatch.observe.dialects.calls import Recent
-from longwatch.observe.dialects.loose import decode, kind_of, number, table, text
+from longwatch.observe.dialects.loose import amount, count, decode, kind_of, number, table, text
 from longwatch.observe.record import DATABASE, STREAM, Record
 from longwatch.observe.wording import limit_class
 
@@ -81,10 +81,19 @@ class OpencodeReader(Reader):
             new = bool(said) and self.said.add(f"{uid} {len(said)}")
             return () if not new else (e.Text(said),) if kind == "text" else (e.Thinking(len(said)),)
         if kind == "step-finish" and self.said.add(uid):
-            return self.ended("end_turn", sub=bool(self.sub)) if part.get("reason") == "stop" else ()
+            over = self.ended("end_turn", sub=bool(self.sub)) if part.get("reason") == "stop" else ()
+            return over + self._step(uid, part)
         if kind == "compaction" and self.said.add(uid):
             return (e.Compacted("end"),)
         return ()
+
+    def _step(self, uid: str, part: "dict[str, Any]") -> "Events":
+        told = table(part.get("tokens"))
+        cache = table(told.get("cache"))
+        given = count(told.get("input")) + count(cache.get("write"))
+        output = count(told.get("output")) + (0 if "total" in told else count(told.get("reasoning")))
+        read, total = count(cache.get("read")), count(told.get("total"))
+        return self.used(uid, given, output, read, total=total, cost=amount(part.get("cost")))
 
     def _tool(self, part: "dict[str, Any]", at: object) -> "Iterator[Record]":
         state, call = table(part.get("state")), text(part.get("callID"))

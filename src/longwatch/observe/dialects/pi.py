@@ -6,7 +6,17 @@ abandoned branches, and calls of a reply that broke off, which are never made.
 
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
-from longwatch.observe.dialects.loose import kind_of, number, table, tables, text, trailer, words
+from longwatch.observe.dialects.loose import (
+    amount,
+    count,
+    kind_of,
+    number,
+    table,
+    tables,
+    text,
+    trailer,
+    words,
+)
 from longwatch.observe.record import DISK, STREAM, Record
 from longwatch.observe.wording import limit_class
 
@@ -77,7 +87,16 @@ class PiReader(Reader):
         stop = text(message.get("stopReason"))
         found, note = self._broke_off(message, at) if stop == "error" else ((), "")
         ending = self.ended(_STOPS[stop]) if stop in _STOPS else ()
-        return (*events, *found, *ending), note
+        return (*events, *found, *ending, *self._tokens(message)), note
+
+    def _tokens(self, message: "dict[str, Any]") -> "Events":
+        """A reply has no name that both file and stream have, but the instant at which it began."""
+        told, began = table(message.get("usage")), message.get("timestamp")
+        given = count(told.get("input")) + count(told.get("cacheWrite"))
+        return self.used(
+            "" if began is None else str(began), given, count(told.get("output")), count(told.get("cacheRead")),
+            total=count(told.get("totalTokens")), cost=amount(table(told.get("cost")).get("total")),
+        )  # fmt: skip
 
     def _broke_off(self, message: "dict[str, Any]", at: object) -> "Found":
         """Whether it is tried again is not said here: the stream says so next, the file not at all."""

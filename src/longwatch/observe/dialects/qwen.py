@@ -8,7 +8,7 @@ from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Dialect, Reader
 from longwatch.observe.dialects.claude import ClaudeReader
 from longwatch.observe.dialects.gemini import EXIT_ON_DISK, GROUP, GeminiReader
-from longwatch.observe.dialects.loose import kind_of, number, table, tables, text, trailer
+from longwatch.observe.dialects.loose import count, kind_of, number, table, tables, text, trailer
 from longwatch.observe.record import DISK, STREAM, Record
 
 TYPE_CHECKING = False
@@ -60,7 +60,14 @@ class QwenReader(Reader):
             elif text(part.get("text")):
                 said = part["text"]
                 events += (e.Thinking(len(said)),) if part.get("thought") else (e.Text(said),)
-        return (events if called or not events else (*events, *self.ended("end_turn"))), ""
+        if events and not called:
+            events += self.ended("end_turn")
+        told = table(value.get("usageMetadata"))
+        used = self.used(
+            text(value.get("uuid")), count(told.get("promptTokenCount")), count(told.get("candidatesTokenCount")),
+            count(told.get("cachedContentTokenCount")), total=count(told.get("totalTokenCount")), inside=True,
+        )  # fmt: skip
+        return events + used, ""
 
     def _result(self, value: "dict[str, Any]") -> "Found":
         result = table(value.get("toolCallResult"))
@@ -98,6 +105,7 @@ class QwenReader(Reader):
 class QwenStreamReader(ClaudeReader):
     """Reads the stream, whose last word may be an error that it calls a success."""
 
+    cache_inside = True
     varying: "ClassVar[re.Pattern[str]]" = GROUP
 
     def interpret(self, value: "dict[str, Any]") -> "Iterable[Record]":

@@ -9,7 +9,7 @@ import re
 from longwatch.observe import events as e
 from longwatch.observe.dialects.base import Reader
 from longwatch.observe.dialects.calls import Recent
-from longwatch.observe.dialects.loose import decode, kind_of, number, table, tables, text, words
+from longwatch.observe.dialects.loose import count, decode, kind_of, number, table, tables, text, words
 from longwatch.observe.record import DISK, Record
 from longwatch.observe.wording import limit_class
 
@@ -41,7 +41,7 @@ _HEAD = 2_000
 class RolloutReader(Reader):
     """Reads a rollout, or messages in their old envelopes."""
 
-    noise: "ClassVar[frozenset[str]]" = frozenset(("turn_context", "world_state", "token_usage_record"))
+    noise: "ClassVar[frozenset[str]]" = frozenset(("turn_context", "world_state"))
 
     def __init__(self, source: str = DISK) -> None:
         super().__init__(source)
@@ -51,6 +51,8 @@ class RolloutReader(Reader):
         self._running: dict[str, str] = {}
         self._codes: dict[str, int] = {}
         self._asked = Recent()
+        #: Whether each reply has a record of its own for its tokens; the count that follows it says the same.
+        self._recorded = False
 
     def interpret(self, value: "dict[str, Any]") -> "Iterable[Record]":
         """Return what a line means."""
@@ -201,7 +203,30 @@ class RolloutReader(Reader):
             self._codes[call] = code
         return (), ""
 
+    def _usage_record(self, value: "dict[str, Any]", at: object) -> "Found":
+        payload = table(value.get("payload"))
+        self._recorded = True
+        return self._usage(text(payload.get("response_id")), table(payload.get("usage"))), ""
+
+    def _usage(self, message: str, told: "dict[str, Any]") -> "Events":
+        return self.used(
+            message, count(told.get("input_tokens")), count(told.get("output_tokens")),
+            count(told.get("cached_input_tokens")), total=count(told.get("total_tokens")), inside=True,
+        )  # fmt: skip
+
     def _tokens(self, message: "dict[str, Any]", at: object) -> "Found":
+        info = table(message.get("info"))
+        used: Events = ()
+        if info and not self._recorded:
+            # It comes again whenever a rate limit has moved: a reply is known by what all have used up to it.
+            sum_of_all = count(table(info.get("total_token_usage")).get("total_tokens"))
+            used = self._usage(
+                f"{self.sub or self.session} {sum_of_all}", table(info.get("last_token_usage"))
+            )
+        limit, note = self._window(message, at)
+        return (*used, *limit), note
+
+    def _window(self, message: "dict[str, Any]", at: object) -> "Found":
         windows = table(message.get("rate_limits"))
         reached = text(windows.get("rate_limit_reached_type"))
         if not reached:
@@ -215,6 +240,7 @@ class RolloutReader(Reader):
         "session_meta": _began,
         "compacted": _compact,
         "turn_context": _settings,
+        "token_usage_record": _usage_record,
     }
 
     _MESSAGES: "ClassVar[dict[str, Callable[[Any, dict[str, Any], object], Found]]]" = {

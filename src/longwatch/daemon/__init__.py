@@ -1,0 +1,1 @@
+"""The supervisor of the harnesses in a file: what `longwatch up` runs."""

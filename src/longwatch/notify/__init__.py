@@ -1,0 +1,1 @@
+"""Notices: facts in words, incidents, and the channels that carry them."""

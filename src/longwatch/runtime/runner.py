@@ -1,0 +1,260 @@
+"""One item of a plan where an engine has placed it: the ordinary driver below a keeper that stops, and a lease.
+
+It ends for what ends any run, when it is asked to, when the liveness pipe ends (who started it is gone), and when its
+lease lapses. The lease is measured on the clock that counts sleep, and looked at before anything else: a machine that
+was frozen finds out first that its time is over.
+"""
+
+import os
+
+from longwatch.core.fencing import Lease, grace
+from longwatch.core.workstream import RUNNING
+from longwatch.posix import now
+from longwatch.posix.boot_alarm import BootAlarm
+from longwatch.posix.identity import identity
+from longwatch.runtime.batch import Batch
+from longwatch.runtime.runfiles import STOP, RunFiles, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from longwatch.core.facts import Fact
+    from longwatch.runtime.batch import Ready, State
+    from longwatch.runtime.host import Host
+    from longwatch.runtime.running import Running
+
+#: How often state.json is written anew while nothing happens: whoever probes it wants to see that we look.
+BEAT = 5_000
+#: No news is told sooner after other news: whoever waits for it fetches what has gathered.
+TOGETHER = 100
+_READ = 64 << 10
+
+
+class Alone(Batch):
+    """A batch of one item, of which others decide whether and when it is tried again."""
+
+    given: "State"
+    heard: "Callable[[Fact], object]"
+
+    def begin(self) -> None:
+        """Start it."""
+        self._start()
+
+    @property
+    def item(self) -> str:
+        """Its id."""
+        return str(self.given["id"])
+
+    def end(self, reason: str, origin: str | None, span: int | None) -> None:
+        """End it: what runs is stopped with its tree, and what is still being made ready is given up."""
+        self.plan.hold()
+        if self.item in self.running:
+            self.running[self.item].stop(reason, origin, span)
+        elif self._preparing.pop(self.item, None) is not None:
+            self.host.sweep()
+            self._settle(self.item, {"termination_reason": reason, "origin": origin, "notes": []}, 0)
+
+    def _begin(self, item: str) -> None:
+        self.plan.started(item)
+        state = self.states[item] = {**self.given, "lifecycle": RUNNING}
+        self._preparing[item] = False
+        self._hands.prepare(
+            self.works[item], state, lambda ready, why, later: self._prepared(item, ready, why, later)
+        )
+
+    def _prepared(self, item: str, ready: "Ready | None", why: str, later: bool) -> None:
+        if item in self._preparing:  # else it was given up meanwhile
+            super()._prepared(item, ready, why, later)
+
+    def _heard(self, item: str, fact: "Fact") -> None:
+        self.heard(fact)
+        super()._heard(item, fact)
+
+    def _until(self, work: "Any", state: "State") -> int | None:
+        return None
+
+    def _over(self, item: str, running: "Running") -> None:
+        self.last = running
+        super()._over(item, running)
+
+    def _settle(
+        self, item: str, report: "Mapping[str, Any]", span: int, why: "Any" = None,
+        kept: "Callable[[], object] | None" = None,
+    ) -> None:  # fmt: skip
+        self.report = report
+        super()._settle(item, report, span, why, kept)
+
+    #: What ran, once it is over, and its report.
+    last: "Running | None" = None
+    report: "Mapping[str, Any]" = {}
+
+
+class Runner:
+    """Runs one item to its end. `live` is the descriptor whose end says that who started us is gone; it may carry lines.
+
+    `keeper` is the keeper's pid. Without a lease (None) only the other ends hold.
+    """
+
+    def __init__(
+        self, host: "Host", files: RunFiles, batch: Alone, lease: Lease | None, *, keeper: int, live: int | None = None,
+    ) -> None:  # fmt: skip
+        self.host = host
+        self.files = files
+        self.batch = batch
+        self.lease = lease
+        #: What ended it, where we did: request, parent, lease, signal.
+        self.cause = ""
+        self._who = {"runner": _told(os.getpid()), "keeper": _told(keeper)}
+        self._live = live
+        self._control = files.open_control()
+        self._alarm = BootAlarm(host.reactor, self._look_at_lease)
+        self._said: tuple[int, int] = (0, 0)
+        self._told_at = 0
+        self._rests: dict[int, bytes] = {}
+        self._listen()
+
+    def _listen(self) -> None:
+        self.host.reactor.add(self._control, lambda: self._lines(self._control))
+        if self._live is not None:
+            os.set_blocking(self._live, False)
+            self.host.reactor.add(self._live, lambda: self._lines(self._live))
+        self.host.on_round.append(lambda now: self._look_at_lease())
+        if self.lease is not None:
+            self._alarm.set(self.lease.until)
+            self.host.at(self.lease.until, lambda now: self._look_at_lease())
+        self._beat(0)
+
+    def run(self) -> None:
+        """Go on until nothing of it is left."""
+        self.batch.begin()
+        self.note()
+        while not self.batch.over:
+            self.host.turn()
+            self._tell_news()
+        self.note()
+
+    # -- what comes in
+
+    def _lines(self, descriptor: int | None) -> None:
+        assert descriptor is not None
+        self._look_at_lease()  # before anything that has waited for us
+        try:
+            data = os.read(descriptor, _READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.host.reactor.remove(descriptor)
+            self.stop("parent", "cancelled", "cascade")
+            return
+        *lines, self._rests[descriptor] = (self._rests.get(descriptor, b"") + data).split(b"\n")
+        for line in lines:
+            self._line(line.split())
+
+    def _line(self, words: list[bytes]) -> None:
+        if words[:1] == [b"renew"] and len(words) == 2 and words[1].isdigit():
+            self._renew(int(words[1]))
+        elif words == [b"stop"]:
+            self._asked(read(self.files.folder, STOP) or {})
+
+    def _renew(self, until: int) -> None:
+        if self.lease is not None and self.lease.renew(until, now()):
+            self._alarm.set(self.lease.until)
+            self.host.at(self.lease.until, lambda now: self._look_at_lease())
+            self.note()
+            self._ring()
+
+    def _asked(self, told: "Mapping[str, Any]") -> None:
+        span = told.get("grace")
+        self.stop(
+            "request", str(told.get("reason") or "cancelled"), told.get("origin") or "explicit",
+            span if isinstance(span, int) else None,
+        )  # fmt: skip
+
+    def _look_at_lease(self) -> None:
+        lease, moment = self.lease, now()
+        if lease is None or not lease.lapsed(moment) or self.cause == "lease":
+            return
+        self.stop("lease", "interrupted", None, grace(lease.span, lease.late(moment)))
+
+    def stop(self, cause: str, reason: str, origin: str | None, span: int | None = None) -> None:
+        """End it. What ended it first is the cause; a later one may only make it faster."""
+        if not self.cause:
+            self.cause = cause
+            self.files.event("stopping_for", now(), {"cause": cause})
+        if cause == "lease":
+            self.cause = cause
+        self.batch.end(reason, origin, span)
+        self.note()
+
+    # -- what is told
+
+    def _beat(self, at: int) -> None:
+        self.note()
+        every = BEAT if self.lease is None else min(BEAT, max(self.lease.span // 4, 200))
+        self.host.at(now() + every, self._beat)
+
+    def note(self) -> None:
+        """Write down how it stands."""
+        running = self.batch.running.get(self.batch.item)
+        sight = None if running is None else running.watch.sight
+        self.files.state({
+            "run": self.batch.given["run"], "attempt": self.batch.given["attempt"], "item": self.batch.item,
+            **self._who, "host": os.uname().nodename, "looked_ms": now(),
+            "lease_until": None if self.lease is None else self.lease.until,
+            "state": self._standing(running), "cause": self.cause or None,
+            "alive_ms": None if sight is None else sight.alive, "progress_ms": None if sight is None else sight.last,
+            "pid": None if running is None else running.child.pid,
+        })  # fmt: skip
+
+    def _standing(self, running: "Running | None") -> str:
+        if self.batch.over:
+            return "ended"
+        if running is None:
+            return "preparing"
+        return "stopping" if running.stopping else "running"
+
+    def _tell_news(self) -> None:
+        """Wake whoever waits at the other end of the liveness line, when there is something to fetch."""
+        running = self.batch.running.get(self.batch.item) or self.batch.last
+        printed = 0 if running is None else sum(pump.bytes for pump in running.process.pumps.values())
+        fresh = (self.files.events, printed)
+        if fresh == self._said:
+            return
+        moment = now()
+        if moment - self._told_at < TOGETHER:
+            self.host.at(self._told_at + TOGETHER, _woken)
+            return
+        self._said, self._told_at = fresh, moment
+        self._ring()
+
+    def _ring(self) -> None:
+        if self._live is None:
+            return
+        try:
+            os.write(self._live, b"!")
+        except OSError:
+            return  # a pipe, or nobody is there: they look by themselves
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._alarm.close()
+        self.host.reactor.remove(self._control)
+        os.close(self._control)
+        if self._live is not None:
+            self.host.reactor.remove(self._live)
+
+
+def _told(pid: int) -> "dict[str, object] | None":
+    who = identity(pid)
+    return None if who is None else who.as_dict()
+
+
+def _woken(at: int) -> None:
+    """Only to come by."""
+
+
+__all__ = ["Alone", "Runner"]

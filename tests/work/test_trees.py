@@ -1,0 +1,263 @@
+"""Work trees of git: made, found again, brought home, removed only when nothing in them is waited for."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longwatch.core.spec import SECOND
+from longwatch.work import trees
+from longwatch.work.steps import WorkError, walk
+from longwatch.work.trees import Place, Trees, bring_home, bundle, dirty, merged, remove
+
+
+def git(folder: Path | str, *words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "nobody")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "nobody@example.org")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    git(tmp_path, "init", "--quiet", "-b", "trunk", str(folder))
+    commit(folder, "first")
+    return folder
+
+
+def commit(folder: Path | str, text: str) -> str:
+    Path(folder, "file").write_text(text)
+    git(folder, "add", "file")
+    git(folder, "commit", "--quiet", "-m", text)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Trees]:
+    return Trees(str(tmp_path / "clones"), lambda: 0.5)  # type: ignore[return-value]
+
+
+def place(made: Trees, repository: Path | str, name: str = "a", **words: object) -> Place:
+    path = str(Path(made._folder).parent / "work" / name)
+    return walk(made.prepare(str(repository), path, f"agent/{name}", **words))  # type: ignore[arg-type]
+
+
+def test_a_tree_begins_from_what_is_checked_out(made: Trees, repository: Path) -> None:
+    """A branch of its own beside the user's, who sees nothing move."""
+    first = git(repository, "rev-parse", "HEAD")
+    found = place(made, repository)
+    assert (found.base, found.commit, found.branch) == ("trunk", first, "agent/a")
+    assert git(found.path, "branch", "--show-current") == "agent/a"
+    assert git(repository, "branch", "--show-current") == "trunk"
+    assert git(repository, "status", "--porcelain") == ""
+
+
+@pytest.mark.capability("CAP-45")
+def test_a_tree_that_is_resumed_stands_as_it_was_left(made: Trees, repository: Path) -> None:
+    """Commits and changes of the attempt before are there."""
+    found = place(made, repository)
+    tip = commit(found.path, "work")
+    Path(found.path, "draft").write_text("half")
+    again = place(made, repository, resume=True)
+    assert (again.path, again.commit) == (found.path, tip)
+    assert Path(again.path, "draft").read_text() == "half"
+
+
+@pytest.mark.capability("CAP-46")
+@pytest.mark.fault("T2")
+def test_a_tree_that_begins_anew_throws_nothing_away(made: Trees, repository: Path) -> None:
+    """The old tip stays reachable, a tree with changes is moved aside, a clean one is replaced."""
+    found = place(made, repository)
+    tip = commit(found.path, "work")
+    again = place(made, repository)
+    assert again.commit == git(repository, "rev-parse", "trunk")
+    kept = git(repository, "for-each-ref", "--format=%(objectname)", "refs/longwatch/kept/agent/a")
+    assert kept == tip
+    Path(again.path, "draft").write_text("half")
+    place(made, repository)
+    (aside,) = Path(again.path).parent.glob("a.kept-*")
+    assert (aside / "draft").read_text() == "half"
+    assert not Path(again.path, "draft").exists()
+
+
+def test_many_trees_of_one_repository(made: Trees, repository: Path) -> None:
+    """Each on its branch, from the base that was named."""
+    git(repository, "tag", "v1")
+    commit(repository, "second")
+    found = [place(made, repository, name, base="v1") for name in ("a", "b", "c")]
+    assert {one.commit for one in found} == {git(repository, "rev-parse", "v1")}
+    assert git(repository, "worktree", "list").count("agent/") == 3
+
+
+@pytest.mark.capability("CAP-58")
+def test_too_little_space_is_refused(made: Trees, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is made, with what is free and what is wanted."""
+    monkeypatch.setattr(trees, "FREE", 10**18)
+    with pytest.raises(WorkError, match="GB are free"):
+        place(made, repository)
+    assert not Path(made._folder).parent.joinpath("work").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [({"base": "nowhere"}, "no branch, tag or commit nowhere"), ({}, "no git repository")],
+)
+def test_what_cannot_be_made_says_why(
+    made: Trees, repository: Path, tmp_path: Path, words: dict[str, str], why: str
+) -> None:
+    """One line each."""
+    folder = repository if words else tmp_path
+    with pytest.raises(WorkError, match=why) as error:
+        place(made, folder, **words)
+    assert "\n" not in str(error.value)
+
+
+def test_a_branch_that_somebody_has_checked_out_is_not_taken_away(made: Trees, repository: Path) -> None:
+    """Git's own words say where."""
+    git(repository, "checkout", "--quiet", "-b", "agent/a")
+    with pytest.raises(WorkError, match=r"work/a: .*(already|cannot)"):
+        place(made, repository, base="trunk")
+    assert git(repository, "branch", "--show-current") == "agent/a"
+
+
+@pytest.mark.capability("CAP-58")
+def test_a_repository_elsewhere_is_cloned_once_and_fetched_then(made: Trees, repository: Path) -> None:
+    """Its default branch is what the remote calls its head; what is new there is seen by the next tree."""
+    url = f"file://{repository}"
+    found = place(made, url)
+    assert found.base == "refs/remotes/origin/trunk"
+    tip = commit(repository, "second")
+    assert place(made, url, "b").commit == tip
+    assert len(os.listdir(made._folder)) == 1
+
+
+@pytest.mark.capability("CAP-58")
+def test_a_remote_that_is_not_there_is_told_and_may_come_back(made: Trees, tmp_path: Path) -> None:
+    """The look at it is short; nothing is left of the try."""
+    with pytest.raises(WorkError) as error:
+        place(made, f"file://{tmp_path}/nowhere")
+    assert error.value.transient
+    assert not os.path.isdir(made._folder) or os.listdir(made._folder) == []
+
+
+@pytest.mark.capability("CAP-58")
+def test_a_remote_without_a_head_falls_back_and_says_so(
+    made: Trees, repository: Path, tmp_path: Path
+) -> None:
+    """The note names what was taken."""
+    bare = tmp_path / "headless.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(repository), str(bare))
+    git(bare, "branch", "-m", "trunk", "main")
+    git(bare, "symbolic-ref", "HEAD", "refs/heads/gone")
+    found = place(made, f"file://{bare}")
+    assert found.base == "refs/remotes/origin/main"
+    assert "main is taken" in found.notes[0]
+
+
+def test_a_clone_that_cannot_be_fetched_is_used_as_it_is(
+    made: Trees, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage of the remote costs what is new there, not the work."""
+    url = f"file://{repository}"
+    first = place(made, url)
+    repository.rename(repository.with_name("moved"))
+    monkeypatch.setattr("longwatch.work.steps.BUDGET", 0)
+    monkeypatch.setattr(trees, "tried", lambda command, drawn: _once(command))
+    second = place(made, url, "b", base="trunk")
+    assert second.commit == first.commit
+    assert "not fetched" in second.notes[0]
+
+
+def _once(command: trees.Command):  # type: ignore[no-untyped-def]
+    return (yield command)
+
+
+@pytest.mark.capability("CAP-54")
+def test_only_a_merged_tree_without_changes_is_removed(made: Trees, repository: Path) -> None:
+    """Why it stays is said; gone is the folder and the branch."""
+    found = place(made, repository)
+    commit(found.path, "work")
+    assert walk(remove(found)) == "agent/a is not merged into trunk"
+    git(repository, "merge", "--quiet", "agent/a")
+    Path(found.path, "draft").write_text("half")
+    assert walk(remove(found)) == "it holds changes that are in no commit"
+    os.unlink(Path(found.path, "draft"))
+    assert walk(remove(found)) == ""
+    assert not os.path.exists(found.path)
+    assert git(repository, "branch", "--list", "agent/a") == ""
+
+
+@pytest.mark.capability("CAP-54")
+def test_the_same_changes_in_other_commits_are_merged(made: Trees, repository: Path) -> None:
+    """A rebase or a cherry-pick is a merge, too."""
+    found = place(made, repository)
+    tip = commit(found.path, "work")
+    Path(repository, "other").write_text("x")
+    git(repository, "add", "other")
+    git(repository, "commit", "--quiet", "-m", "other")
+    assert not walk(merged(found))
+    git(repository, "cherry-pick", tip)
+    assert walk(merged(found))
+
+
+def test_a_tree_that_cannot_be_looked_at_counts_as_changed(tmp_path: Path) -> None:
+    """What is not known to be clean is not removed."""
+    assert walk(dirty(str(tmp_path)))
+
+
+def test_a_bundle_comes_home_only_forward(made: Trees, repository: Path, tmp_path: Path) -> None:
+    """Verified first; a branch moves forward to it, and never back or aside."""
+    found = place(made, repository)
+    file = str(tmp_path / "a.bundle")
+    assert not walk(bundle(found, file))
+    tip = commit(found.path, "work")
+    assert walk(bundle(found, file))
+    home = tmp_path / "home"
+    git(tmp_path, "clone", "--quiet", "-b", "trunk", str(repository), str(home))
+    assert walk(bring_home(str(home), file, "agent/a")) == tip
+    assert walk(bring_home(str(home), file, "agent/a")) == tip
+    git(home, "checkout", "--quiet", "agent/a")
+    own = commit(home, "of another")
+    git(home, "checkout", "--quiet", "trunk")
+    commit(found.path, "more work")
+    walk(bundle(found, file))
+    git(home, "reset", "--quiet", "--hard", "trunk")
+    with pytest.raises(WorkError, match="cannot be moved forward"):
+        walk(bring_home(str(home), file, "agent/a"))
+    assert git(home, "rev-parse", "agent/a") == own
+
+
+@pytest.mark.parametrize("damage", ["cut", "not one", "foreign"])
+def test_a_damaged_bundle_changes_nothing(made: Trees, repository: Path, tmp_path: Path, damage: str) -> None:
+    """Cut off, no bundle at all, or of another repository."""
+    home = tmp_path / "home"
+    git(tmp_path, "clone", "--quiet", "--no-local", str(repository), str(home))
+    found = place(made, repository)
+    commit(found.path, "work")
+    file = tmp_path / "a.bundle"
+    walk(bundle(found, str(file)))
+    if damage == "foreign":
+        home = tmp_path / "foreign"
+        git(tmp_path, "init", "--quiet", "-b", "trunk", str(home))
+        commit(home, "another")
+    else:
+        file.write_bytes(file.read_bytes()[:-30] if damage == "cut" else b"nothing")
+    before = git(home, "for-each-ref")
+    with pytest.raises(WorkError):
+        walk(bring_home(str(home), str(file), "agent/a"))
+    assert git(home, "for-each-ref") == before
+
+
+def test_the_limits_of_network_steps() -> None:
+    """A look is short, a clone may take minutes; each has an end by the clock."""
+    assert (trees.PROBE, trees.LOOK, trees.CLONE) == (10 * SECOND, 30 * SECOND, 300 * SECOND)
