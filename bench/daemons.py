@@ -44,6 +44,8 @@ def perf_15(lab: Lab) -> list[Figure]:
     return [
         at_least("PERF-15", f"start of {what}: supervisord's time / ours", theirs / ours, 18, note=note),
         at_least("PERF-15", "the same, from the first child to the last", rate, 18),
+        at_least("PERF-15", "the same / starts by host and keeper alone, without services, ledger and folders",
+                 (theirs - their_first) / kept["starts"], 18),
         *figures,
         at_most("PERF-15", "INT to an ended daemon, all proven and written / supervisord's TERM", end / their_end, 1.0,
                 note=f"{end:.2f} and {their_end:.1f} s"),

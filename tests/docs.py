@@ -72,7 +72,9 @@ def typed(found: list[Step], folder: Path) -> list[str]:
     for step in found:
         script += f"{step.command}\nstatus=$?; printf '\\n{END}\\n'; (exit $status)\n"
     path = f"{helpers.LONGWATCH.parent}:{helpers.environment()['PATH']}"
-    done = helpers.run_command(["bash", "-c", script], cwd=folder, env={"PATH": path}, deadline=100)
+    done = helpers.run_command(
+        ["bash", "-c", script], cwd=folder, env={"PATH": path}, deadline=100, measured=False
+    )
     return done.out.split(f"\n{END}\n")[: len(found)]
 
 

@@ -50,7 +50,8 @@ def span(value: object, wall: float) -> Reset:
         return Reset(note=f"reset {words} cannot be read, so the usual backoff holds")
     if seconds <= 0:
         return Reset(note=f"reset {words} is over, so the usual backoff holds")
-    ms = math.ceil(seconds * 1000)
+    # Seconds since 1970 as a float are off by less than a microsecond, which must not become a millisecond.
+    ms = max(1, math.ceil(seconds * 1000 - 0.001))
     if ms > MAXIMUM:
         return Reset(MAXIMUM, f"reset {words} is too far away; asked again in {format_duration(MAXIMUM)}")
     return Reset(ms, note and f"reset {words} {note}")

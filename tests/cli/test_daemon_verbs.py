@@ -36,7 +36,7 @@ class Place:
         self.file = folder / "longwatch.toml"
 
     def __call__(self, *words: str, **options: object) -> Finished:
-        return run_cli(*words, cwd=self.folder, **options)
+        return run_cli(*words, cwd=self.folder, measured=False, **options)
 
     def json(self, *words: str) -> dict[str, object]:
         """Return what a verb answers to `--json`."""

@@ -228,3 +228,22 @@ def test_an_answer_that_came_before_the_death_counts(loop: Loop) -> None:
     assert isinstance(child, KeptChild)
     os.kill(child.pid, signal.SIGKILL)
     assert Ended(child).signal in (9, None)
+
+
+def test_what_a_dying_keeper_began_without_saying_so_is_ended(loop: Loop) -> None:
+    """Nobody knows of the program but by its mark: it must not run beside the one that is started in its place."""
+    loop.start("lost-1", launch("sleep", "60"))
+    helpers.wait_until(lambda: helpers.processes_with("LONGWATCH_RUN_ID=lost-1"))
+    os.kill(loop.keeper.pid, signal.SIGKILL)
+    helpers.wait_until(lambda: not loop.keeper.alive)
+    while loop.keeper.talk.wire.wait(0):  # its answer does not reach us
+        try:
+            message = loop.keeper.talk.wire.receive()
+        except EOFError:
+            break
+        if message is not None:
+            for fd in message[1]:
+                os.close(fd)
+    loop.until(lambda: loop.told)
+    assert isinstance(loop.told["lost-1"], NoKeeper)
+    assert not helpers.processes_with("LONGWATCH_RUN_ID=lost-1")

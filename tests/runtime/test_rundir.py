@@ -345,6 +345,20 @@ def test_bytes_are_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {name for name in os.listdir(state / "runs") if name != ".pruned"} == set(runs[:2])
 
 
+def test_live_runs_take_no_ended_ones_place(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon of a thousand programs keeps its last two hundred ended runs all the same, and looks only when there are more."""
+    monkeypatch.setattr(rundir, "KEEP_RUNS", 2)
+    monkeypatch.setattr(rundir, "PRUNE_SLACK", 1)
+    me = identity(os.getpid())
+    live = {past(state, 0, report=False, supervisor=me) for _ in range(4)}
+    ended = [past(state, number) for number in (1, 2, 3)]
+    with (state / "runs" / ".pruned").open("w"):
+        assert gc(str(state), live=4) == 0
+    ended.append(past(state, 4))
+    assert gc(str(state), live=4) == 2
+    assert set(os.listdir(state / "runs")) == {*live, *ended[:2], ".pruned"}
+
+
 def test_a_live_run_and_strangers_stay(state: Path) -> None:
     """Never pruned: a live run, a run of another machine, and whatever is not ours."""
     with helpers.ending(folders.sleeper()) as process:

@@ -75,7 +75,7 @@ class Remembered:
 
 
 class Scribe:
-    """Writes files in a thread of its own, in the order of the calls: no disk holds up the loop.
+    """Writes files, and does what else a disk may take long for, in a thread of its own: no disk holds up the loop.
 
     Of several versions that wait, the last is written. `failed(text)` is called in the loop. The thread begins with
     the first file.
@@ -84,7 +84,9 @@ class Scribe:
     def __init__(self, host: "Host", failed: "Callable[[str], object]") -> None:
         self._host = host
         self._failed = failed
-        self._queue: SimpleQueue[tuple[Remembered, dict[str, Any]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Remembered, dict[str, Any]] | Callable[[], object] | None] = (
+            SimpleQueue()
+        )
         self._errors: SimpleQueue[str] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._ready, self._bell = os.pipe()
@@ -94,10 +96,18 @@ class Scribe:
 
     def write(self, file: Remembered, told: "dict[str, Any]") -> None:
         """Have a file written; `told` must not be changed afterwards."""
+        self._begin()
+        self._queue.put((file, told))
+
+    def do(self, act: "Callable[[], object]") -> None:
+        """Have something else done there, which never raises."""
+        self._begin()
+        self._queue.put(act)
+
+    def _begin(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="scribe", daemon=True)
             self._thread.start()
-        self._queue.put((file, told))
 
     def close(self) -> None:
         """Wait until all is written, for a bounded time. May be called again."""
@@ -121,13 +131,16 @@ class Scribe:
             while not self._queue.empty():
                 waiting.append(self._queue.get())
             over = None in waiting
-            newest = {id(item[0]): item for item in waiting if item is not None}
+            newest = {id(item[0]): item for item in waiting if isinstance(item, tuple)}
             for file, told in newest.values():
                 try:
                     file.write(told)
                 except StoreError as error:
                     self._errors.put(str(error))
                     os.write(self._bell, b"!")
+            for act in waiting:
+                if act is not None and not isinstance(act, tuple):
+                    act()
 
     def _heard(self) -> None:
         try:

@@ -169,7 +169,8 @@ class Supervisor(Telling):
 
     def _pruned(self, now: int) -> None:
         self._pruning = False
-        gc(self.state)
+        live = sum(service.running is not None for service in self.services.values())
+        self.scribe.do(lambda: gc(self.state, live=live))
 
     def freed(self, harness: "Harness") -> None:
         """The place it had is free, unless it goes on in it."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Names the run that a process belongs to: `outer/inner` where one run is inside another.
 RUN_VARIABLE = "LONGWATCH_RUN_ID"
+#: Of a look that proves nothing: see `Tree.infos`.
+LATELY = -1
 
 
 def has_children_files() -> bool:

@@ -26,6 +26,10 @@ _LINE = b"Max file locks"
 _LEAST, _BITS = 1 << 40, 52
 
 
+#: A list of so long ago (ns), or of so many times as long as it took to make, does for a look that proves nothing.
+RECENT, DEAR = 20_000_000, 16
+
+
 class Kept(Plain):
     """One run of a nursery: who leads it, and its brand (0: it has none)."""
 
@@ -39,11 +43,12 @@ class Kept(Plain):
 class Runs:
     """All that one nursery keeps now, by id; and whose pids are those of leaders."""
 
-    __slots__ = ("_by_id", "_leaders", "_listed", "_listed_at")
+    __slots__ = ("_by_id", "_cost", "_leaders", "_listed", "_listed_at")
 
     def __init__(self) -> None:
         self._listed: list[int] = []
         self._listed_at = -1
+        self._cost = 0
         self._by_id: dict[str, Kept] = {}
         self._leaders: dict[bytes, str] = {}
 
@@ -75,13 +80,17 @@ class Runs:
 
     def adopted(self, keeper: int, since: int | None) -> list[int]:
         """Return the children of the nursery's process that lead no run; by the last list where that is of after `since`."""
+        begun, leaders = time.monotonic_ns(), self._leaders
+        if since == kin.LATELY:
+            since = begun - max(RECENT, self._cost * DEAR)
         if since is None or self._listed_at < since:
-            self._listed_at, leaders = time.monotonic_ns(), self._leaders
+            self._listed_at = begun
             if kin.has_children_files():
                 words: Iterable[bytes] = kin.children_words(keeper)
             else:
                 words = (b"%d" % pid for pid in kin.children_in(kin.table())(keeper))
             self._listed = [int(pid) for pid in set(words).difference(leaders)]
+            self._cost = time.monotonic_ns() - begun
         return self._listed
 
 

@@ -8,7 +8,6 @@ import os
 from longwatch.core.record import Plain
 from longwatch.posix import kin
 from longwatch.posix.identity import cmdline, process
-from longwatch.posix.tree import lately
 from longwatch.posix.waits import CHILD, ENDED, STOPPED, STRONG, Wait, Waits
 
 TYPE_CHECKING = False
@@ -93,7 +92,7 @@ def capture(root: "Tree | int", *, argv: "Sequence[str]" = ()) -> PostMortem:
     `argv` is how the run was started, where that is known. Never raises for a process that has gone meanwhile or
     may not be looked at.
     """
-    infos = _below(root) if isinstance(root, int) else root.infos(since=lately())
+    infos = _below(root) if isinstance(root, int) else root.infos(since=kin.LATELY)
     shown = infos[:MOST]
     waits = Waits(shown)
     entries = [_Entry(info, depth, waits.of(info)) for info, depth in _in_order(shown)]

@@ -23,6 +23,7 @@ import time
 from longwatch.core.record import Plain
 from longwatch.posix import kin
 from longwatch.posix.identity import REFUSED, SENT, Identity, process, signal_verified
+from longwatch.posix.kin import LATELY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ SAMPLES = 16
 WATCHED = 256
 #: With no descriptor left to watch with, look again after so many milliseconds.
 LOOK_AGAIN = 100
-#: A list of a nursery's children of so long ago (ns) is good enough for whoever does not prove anything.
-LATELY = 20_000_000
 
 
 class Sweep(Plain):
@@ -125,7 +124,7 @@ class Tree:
         """Return what is alive of the run, parents first; zombies are dead. Those we may not signal are included.
 
         Whom a nursery of thousands has adopted takes long to list: one list does for all looks that may rest on one
-        made after `since` (`time.monotonic_ns()`). That nothing is left is proven by a list made after the leader's
+        made after `since` (`time.monotonic_ns()`; LATELY for a look that proves nothing). That nothing is left is proven by a list made after the leader's
         end: whatever lives then has an ancestor in it.
         """
         met: set[int] = set()
@@ -200,7 +199,7 @@ class Tree:
         STOP, TSTP, CONT and the null signal are not followed by CONT. For KILL use `kill`.
         """
         self._refused.clear()
-        reached = [info for info in self.infos(since=lately()) if self._send_verified(info, signum)]
+        reached = [info for info in self.infos(since=LATELY) if self._send_verified(info, signum)]
         if not self.subreaper:
             self._asked = [info.identity for info in reached]
         if signum not in (0, _signal.SIGSTOP, _signal.SIGTSTP, _signal.SIGCONT):
@@ -319,11 +318,6 @@ class Tree:
     def _drop(self, fd: int) -> None:
         self._watched.pop(fd).remove(fd)
         os.close(fd)
-
-
-def lately() -> int:
-    """Return the `since` of a look that proves nothing."""
-    return time.monotonic_ns() - LATELY
 
 
 def wait_for_death(pid: int, deadline: float) -> None:

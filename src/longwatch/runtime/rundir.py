@@ -276,17 +276,17 @@ def read_object(path: str) -> "dict[str, object] | None":
     return parse_object(data)
 
 
-def gc(state_folder: str, *, moment: float | None = None) -> int:
-    """Prune run folders when it is worth it: past 220 of them, or once a day. Returns how many went.
+def gc(state_folder: str, *, moment: float | None = None, live: int = 0) -> int:
+    """Prune run folders when it is worth it: past 220 of them beside those of `live` runs, or once a day.
 
-    Kept are the newest 200, for 30 days, within 256 MB; a live run's folder and whatever is not ours always.
-    Never raises.
+    Kept are the newest 200, for 30 days, within 256 MB; a live run's folder and whatever is not ours always, without
+    being counted. Returns how many went. Never raises.
     """
     folder = runs_folder(state_folder)
     moment = time.time() if moment is None else moment
     try:
         names = [name for name in os.listdir(folder) if is_run_id(name.removeprefix(_BEGUN))]
-        if len(names) <= KEEP_RUNS + PRUNE_SLACK and not _first_today(folder, moment):
+        if len(names) - live <= KEEP_RUNS + PRUNE_SLACK and not _first_today(folder, moment):
             return 0
         return _prune(folder, names, moment)
     except OSError:
@@ -311,14 +311,15 @@ def _prune(folder: str, names: list[str], moment: float) -> int:
         changed, size = _measure(path)
         aged.append((changed, size, path))
     aged.sort(reverse=True)
-    total = pruned = 0
-    for kept, (changed, size, path) in enumerate(aged, 1):
+    kept = total = pruned = 0
+    for changed, size, path in aged:
+        if not os.path.exists(os.path.join(path, "report.json")) and _lives(path):
+            continue
+        kept += 1
         total += size
         if kept <= KEEP_RUNS and total <= KEEP_BYTES and moment - changed <= KEEP_DAYS * 86400:
             continue
-        ended = os.path.exists(os.path.join(path, "report.json"))
-        if (ended or not _lives(path)) and _remove(path):
-            pruned += 1
+        pruned += _remove(path)
     return pruned
 
 
