@@ -17,7 +17,7 @@ PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test cover test-all test-lab test-sdks test-engines soak lint format bench capabilities clean
+.PHONY: help venv demo test test-long cover test-all test-lab test-sdks test-engines soak lint format bench capabilities clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,10 +48,13 @@ test: venv ## Run all tests, and check that those of the core cover all of it
 	{ $(BIN)/coverage report $(CORE); exit 1; }; echo "covered: $$core % of the core ($(COVER_CORE) wanted)"
 	$(BIN)/python -m $(PYTEST) --ignore=tests/core
 
+test-long: venv ## Run the tests that take longest: whole days of daemons, batches, engines, agents
+	$(BIN)/python -m $(PYTEST) -m long
+
 # Measuring doubles what the programs under test cost, so the whole is measured on its own.
 cover: venv ## Run all tests, and check what they cover (twice as long as make test)
 	@rm -rf .cache/coverage && mkdir -p .cache/coverage
-	COVER_LONGWATCH=$(CURDIR)/tests/measure.py $(BIN)/python -m $(PYTEST)
+	COVER_LONGWATCH=$(CURDIR)/tests/measure.py $(BIN)/python -m $(PYTEST) -m 'not lab and not soak and not sdk and not engine'
 	@$(BIN)/coverage combine --quiet
 	@all=$$($(BIN)/coverage report --format=total --fail-under=$(COVER_ALL)) || \
 	{ $(BIN)/coverage report; exit 1; }; echo "covered: $$all % of all ($(COVER_ALL) wanted)"

@@ -20,6 +20,8 @@ from longwatch.posix.identity import identity
 from longwatch.runtime import scope
 from longwatch.runtime.kept import Keeper
 
+pytestmark = pytest.mark.long
+
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 
 

@@ -14,6 +14,8 @@ import helpers
 from fake_agents import Claude, Codex, Fake, Step, hang, sleep
 from supervised import Run, live, supervise
 
+pytestmark = pytest.mark.long
+
 # So small that a test is over soon, so large that a busy machine is no silence.
 IDLE = 900
 LOOK = ("--poll", "100ms")

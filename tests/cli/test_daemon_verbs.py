@@ -16,6 +16,8 @@ from longwatch.cli import at_daemon, harnesses
 from longwatch.core import daemon_facts, service_facts
 from longwatch.daemon import narration
 
+pytestmark = pytest.mark.long
+
 FILE = """
 [harness.clock]
 command = ["sh", "-c", "trap 'exit 0' TERM; while :; do date; sleep 0.2; done"]

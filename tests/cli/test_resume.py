@@ -19,6 +19,8 @@ import longwatch
 from longwatch.posix.clocks import LOOKED, Clocks
 from supervised import Live, live, supervise
 
+pytestmark = pytest.mark.long
+
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 SESSION = "01234567-89ab-4cde-8f01-23456789abcd"
 PROMPT = "Do the steps."

@@ -18,6 +18,8 @@ from longwatch.daemon.snapshots import metrics, snapshot
 from longwatch.metrics import exposition
 from longwatch.posix import now, wall_of
 
+pytestmark = pytest.mark.long
+
 PRINT = ("-p", "Do the steps.")
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import helpers
 
+pytestmark = pytest.mark.long
+
 TOKEN = "tok-5f2b9c7a1e8d4b60"
 FROM_ENVIRONMENT = "ghp-0123456789abcdef"
 KEY = "key-of-the-line-cut-in-two"

@@ -12,6 +12,8 @@ import pytest
 import helpers
 from clusters import ENVIRON, Cluster
 
+pytestmark = pytest.mark.long
+
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org")
 
 

@@ -15,6 +15,8 @@ from longwatch.runtime.engines.protocol import EngineError
 from longwatch.runtime.runfiles import EXIT, read
 from placed import Bench, none_left, work
 
+pytestmark = pytest.mark.long
+
 
 def test_a_run_goes_to_its_end(bench: Bench) -> None:
     """Output, numbered events and the exit record come back; the exit record is the last thing."""

@@ -17,6 +17,8 @@ from longwatch.runtime.runfiles import EXIT, STATE, identity_in, read
 from longwatch.runtime.work_spec import told
 from placed import TREE, none_left, work
 
+pytestmark = pytest.mark.long
+
 
 class Here:
     """Runs of one machine, below a folder."""

@@ -8,7 +8,7 @@ import pytest
 from external import coreutils
 from helpers import LONGWATCH, ROOT, Finished
 
-pytestmark = [pytest.mark.external, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.external, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SKIPPED = 77
 # A signal that comes while its shell starts is lost: on a busy machine timeout-group.sh fails once in thirty runs,

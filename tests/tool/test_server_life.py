@@ -19,6 +19,8 @@ from longwatch.tool import stdio
 from mcp_client import HELLO, Raw, Served, pids_in, raw, through, until
 from supervised import gone
 
+pytestmark = pytest.mark.long
+
 EVERY_MODE = pytest.mark.parametrize("mode", ["auto", "legacy"])
 MIB = 1 << 20
 GIB = 1 << 30
