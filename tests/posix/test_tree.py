@@ -236,7 +236,7 @@ def test_an_orphan_of_a_nested_run_is_found_by_its_mark() -> None:
     """A process that left session, group and parents is found by the outer run's id in its environment."""
     script = f"(LONGWATCH_RUN_ID={RUN}/inner-1 setsid sleep 60 &); sleep 60; true"
     with running(script, 3, mark=RUN) as leader:
-        assert len(tree_of(leader).members()) == 3
+        helpers.wait_until(lambda: len(tree_of(leader).members()) == 3)
         assert len(Tree(tree_of(leader).leader, "other-1", subreaper=False).members()) == 2
 
 
