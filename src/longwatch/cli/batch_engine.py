@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from longwatch import paths
-from longwatch.cli.batch_run import NOT_NOW, Wishes, _Ears, _note_left_out, _Signals, _sinks, perform
+from longwatch.cli.batch_going import go_through, plan_of, sinks
+from longwatch.cli.batch_run import NOT_NOW, Wishes, perform
 from longwatch.cli.batch_spec import spec_of
 from longwatch.cli.batch_view import Prefixed, View
 from longwatch.cli.render import clean, fail, note
 from longwatch.config.plan_file import Loaded
 from longwatch.core.batch import Workstream
 from longwatch.core.fencing import LEASE
-from longwatch.core.plan import Plan
 from longwatch.daemon.agents import Agents
 from longwatch.daemon.endings import End
 from longwatch.errors import StoreError, UnitError
@@ -82,32 +82,16 @@ def _run(
         bridge = Bridge(host, engine, words, os.path.join(shelf.base, "engine.log"))
         stack.callback(bridge.close)
         _look_at_nodes(host, bridge)
-        parts = Parts(paths.state(), sinks=_sinks(logs), redact=redaction.value)
+        parts = Parts(paths.state(), sinks=sinks(logs), redact=redaction.value)
         hands = HomeHands(loaded, host, shelf, session, view.told, redaction, detached=engine == "local")
-        kept = {name: state["lifecycle"] for name, state in states.items()}
-        plan = Plan(
-            [work.item for work in loaded.works],
-            loaded.jobs,
-            kept=kept,
-            only=wishes.only or None,
-            alike=loaded.alike,
-        )
+        plan = plan_of(loaded, states, wishes.only)
         works = {work.id: work for work in loaded.works}
         batch = Placing(
             host, bridge, parts, plan, works, dict(states), hands, random.random, lease=_lease(),
         )  # fmt: skip
-        signals = _Signals(host, batch, view)
-        stack.callback(signals.close)
-        ears = _Ears(host, batch, shelf.base, view)
-        stack.callback(ears.close)
-        view.begin(batch)
-        try:
-            batch.run()
-        finally:
-            view.end()
+        ended_by = go_through(host, batch, shelf, view)
         hands.close()
-        _note_left_out(shelf, batch)
-        return signals.ended_by
+        return ended_by
 
 
 def _lease() -> int:

@@ -14,18 +14,17 @@ from typing import Any
 import click
 
 from longwatch import paths
+from longwatch.cli.batch_going import go_through, plan_of, sinks
 from longwatch.cli.batch_report import show
 from longwatch.cli.batch_view import View
 from longwatch.cli.render import clean, fail, note
 from longwatch.config.plan_file import VARIABLES, Loaded
-from longwatch.core.harness import Harness
 from longwatch.core.plan import Plan
 from longwatch.core.workstream import PENDING, resumable
 from longwatch.daemon.agents import Agents
-from longwatch.errors import StoreError, place_of
+from longwatch.errors import StoreError
 from longwatch.hands import TOLD, Hands
 from longwatch.options import child_environment, recorded
-from longwatch.posix.signals import SignalPipe
 from longwatch.posix.spawn import SpawnError
 from longwatch.redaction import Redaction
 from longwatch.runtime.batch import Batch
@@ -44,8 +43,6 @@ NOT_NOW = 75
 
 #: A run that is over before that has no folder. Who names a checkpoint sooner waits for it.
 FOLDER_AFTER = 250
-#: How often to look whether somebody asks for something.
-LOOK = 500
 #: Whoever asks whether a plan is being run holds its lock for a moment.
 _TRIES, _PAUSE_S = 5, 0.02
 
@@ -122,13 +119,11 @@ def _run(
             note(text)
         described = {"batch": loaded.path, "plan": loaded.name, "base": shelf.base, "hosted": True}
         parts = Parts(
-            paths.state(), sinks=_sinks(logs), observer=agents, described=described, redact=redaction.value,
+            paths.state(), sinks=sinks(logs), observer=agents, described=described, redact=redaction.value,
             folder_after=FOLDER_AFTER, environment=child_environment, recorded=recorded,
         )  # fmt: skip
         hands = Hands(host, shelf, agents, loaded.path, loaded.name, session, paths.state(), view.told)
-        kept = {name: state["lifecycle"] for name, state in states.items()}
-        items = [work.item for work in loaded.works]
-        plan = Plan(items, loaded.jobs, kept=kept, only=wishes.only or None, alike=loaded.alike)
+        plan = plan_of(loaded, states, wishes.only)
         socket = _socket(shelf)
         works = {work.id: work for work in loaded.works}
         unwanted = {*VARIABLES.values(), *TOLD}
@@ -147,40 +142,7 @@ def _run(
             )
         except SpawnError as error:
             fail(error.message)
-        signals = _Signals(host, batch, view)
-        stack.callback(signals.close)
-        ears = _Ears(host, batch, shelf.base, view)
-        stack.callback(ears.close)
-        view.begin(batch)
-        try:
-            batch.run()
-        except Exception as error:  # noqa: BLE001 - items are below their keeper, and nothing of them is lost
-            note(
-                f"a defect of longwatch, please report it: {error!r}{place_of(error)}; what runs goes on, and "
-                "--resume follows it"
-            )
-            return None
-        finally:
-            view.end()
-        _note_left_out(shelf, batch)
-        return signals.ended_by
-
-
-def _sinks(logs: Logs) -> Callable[..., object]:
-    """Return what opens the log of a run: through a redactor where its plan has secrets, else moved by the kernel."""
-
-    def sink(harness: Harness, run: str, resumed: bool, warn: Callable[[str], object]) -> object:
-        redactor = Redaction.of([harness], {}).stream() if harness.secrets else None
-        return logs.sink(harness, run, resumed, warn, redactor)
-
-    return sink
-
-
-def _note_left_out(shelf: Workstreams, batch: Batch) -> None:
-    """Keep what was left out, so that a report can say why."""
-    for name, why in batch.plan.left_out().items():
-        known = batch.states.get(name) or {"id": name, "attempt": 0, "lifecycle": PENDING}
-        shelf.save({**known, "lifecycle": PENDING, "left_out": why}, durable=False)
+        return go_through(host, batch, shelf, view)
 
 
 @contextmanager
@@ -278,57 +240,6 @@ def _socket(shelf: Workstreams) -> str:
         raise StoreError(f"{path}: too long for a socket's path; set `base` in the plan to a shorter folder")
     paths.ensure(folder)
     return short
-
-
-class _Ears:
-    """Hears what `stop` and `start` ask of the batch."""
-
-    def __init__(self, host: Host, batch: Batch, base: str, view: View) -> None:
-        self._host = host
-        self._batch = batch
-        self._view = view
-        self._asks = batches.Asks(base)
-        self._timer = host.at(host.now() + LOOK, self._look)
-
-    def _look(self, at: int) -> None:
-        for told in self._asks.read():
-            self._obey(told)
-        self._timer = self._host.at(self._host.now() + LOOK, self._look)
-
-    def _obey(self, told: dict[str, Any]) -> None:
-        item, grace = str(told.get("item")), told.get("grace_ms")
-        if told.get("op") == "stop":
-            self._batch.stop(item, grace if isinstance(grace, int) else None)
-        elif told.get("op") == "start" and self._batch.start(item):
-            self._view.told("note", item, text="somebody wants it to be run")
-
-    def close(self) -> None:
-        """Hear no more."""
-        self._host.cancel(self._timer)
-        self._asks.close()
-
-
-class _Signals:
-    """Ctrl-C, TERM and HUP end the batch so that it can be resumed; a second one at once."""
-
-    def __init__(self, host: Host, batch: Batch, view: View) -> None:
-        self.ended_by: int | None = None
-        self._batch = batch
-        self._view = view
-        self._host = host
-        self._pipe = SignalPipe((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-        host.reactor.add(self._pipe.fileno(), self._heard)
-
-    def _heard(self) -> None:
-        for number in self._pipe.read():
-            again, self.ended_by = self.ended_by is not None, self.ended_by or int(number)
-            self._view.ending(at_once=again)
-            self._batch.interrupt(at_once=again)
-
-    def close(self) -> None:
-        """Hear no more."""
-        self._host.reactor.remove(self._pipe.fileno())
-        self._pipe.restore()
 
 
 def _end_by(number: int) -> int:

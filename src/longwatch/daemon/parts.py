@@ -5,7 +5,6 @@ from longwatch.runtime.running import Parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from longwatch.core.harness import Harness
@@ -43,7 +42,6 @@ class DaemonParts:
         self.portal: Portal | None = None
         self.desk: Desk | None = None
         self.redaction: Redaction | None = None
-        self.on_tell: list[Callable[[dict[str, Any], int | None], object]] = []
 
     def launch(self, harness: "Harness") -> "Any":
         """Return what to start: argv, environment, note. Raises SpawnError."""

@@ -28,7 +28,6 @@ class Telling:
         self.problems: list[str] = []
         self.late_most = self.late_times = 0
         self._subscribers: list[Callable[[Fact], object]] = []
-        self._of_runs: list[Callable[[str, str, Fact], object]] = []
         self._ledger_fails = False
         host.failed = self.defect
         host.on_late.append(self._late)
@@ -64,10 +63,6 @@ class Telling:
         self._subscribers.append(hear)
         return lambda: self._subscribers.remove(hear) if hear in self._subscribers else None
 
-    def subscribe_runs(self, hear: "Callable[[str, str, Fact], object]") -> None:
-        """Have every fact of each run told, with the harness and the run."""
-        self._of_runs.append(hear)
-
     def publish(self, fact: Fact) -> None:
         """Tell everybody; one that raises is dropped."""
         fact = self.daemon.redacted(fact)
@@ -78,14 +73,6 @@ class Telling:
                 self._subscribers.remove(hear)
                 self.defect(error)
         self._feed(fact)
-
-    def heard(self, name: str, run: str, fact: Fact) -> None:
-        """Tell what happened to a run to whoever wants to know that much."""
-        for hear in self._of_runs:
-            try:
-                hear(name, run, fact)
-            except Exception as error:  # noqa: BLE001 - as above
-                self.defect(error)
 
     def _feed(self, fact: Fact) -> None:
         told = {**fact.as_dict(), "event": fact.name}

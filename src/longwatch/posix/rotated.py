@@ -10,6 +10,7 @@ import stat
 import time
 
 from longwatch.posix import now
+from longwatch.posix.sink import is_moved
 
 #: How often (ms) a folder is asked whether a file of it was moved.
 LOOK = 250
@@ -79,7 +80,7 @@ class Rotated:
         if self._fd < 0:
             self._open()
         elif self._seen != (changes := self._place.look()):
-            if self._moved():
+            if is_moved(self.path, self._file):
                 self._open()
             self._seen = changes
 
@@ -148,13 +149,6 @@ class Rotated:
         self._file = (found.st_dev, found.st_ino)
         self._regular = stat.S_ISREG(found.st_mode)
         self._seen = self._place.changes
-
-    def _moved(self) -> bool:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return True
-        return (found.st_dev, found.st_ino) != self._file
 
     def _older(self, number: int) -> str:
         return f"{self.path}.{number}" if number else self.path

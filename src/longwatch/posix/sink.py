@@ -128,7 +128,7 @@ class Log:
     def write(self, data: memoryview) -> None:
         """Append bytes; a log shared by two streams takes them in the order they came."""
         try:
-            if self._regular and self._moved():
+            if self._regular and is_moved(self.path, self._file):
                 self._open()
             while data:
                 data = data[self._some(data) :]
@@ -173,15 +173,17 @@ class Log:
         os.replace(self.path, self.path + ".1")
         self._open()
 
-    def _moved(self) -> bool:
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return True
-        return (found.st_dev, found.st_ino) != self._file
-
     def _warn(self, error: OSError) -> None:
         if self.failed is None:
             self.failed = error.strerror or str(error)
             if self.on_warning is not None:
                 self.on_warning(f"{self.path}: {self.failed}")
+
+
+def is_moved(path: str, file: tuple[int, int]) -> bool:
+    """Return whether a path no longer leads to the file (device, inode) that was opened by it: rotated by others, or gone."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return True
+    return (found.st_dev, found.st_ino) != file

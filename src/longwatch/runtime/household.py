@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
         def publish(self, fact: Fact) -> object:
             """Tell everybody."""
-
-        def heard(self, name: str, run: str, fact: Fact) -> object:
             """Tell what happened to a run."""
 
         def open(self, record: dict[str, Any], done: Callable[[str | None], object]) -> object:

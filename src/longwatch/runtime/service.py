@@ -290,7 +290,6 @@ class Service:
         running, generation = self.running, self.machine.generation
         if running is None:
             return
-        self.house.heard(self.harness.name, running.run_id, fact)
         now = self.house.host.soon
         if isinstance(fact, StopBegan) and fact.reason in _OURS:
             now(lambda at: self.tell(w.StopStarted(generation, fact.reason)))
