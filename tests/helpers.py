@@ -113,6 +113,15 @@ def descendants(root: int | None = None) -> list[int]:
     return below[1:]
 
 
+def descriptors() -> frozenset[str]:
+    """Return our open descriptors, by number.
+
+    To see that nothing was left open, ask for `after <= before`: what an earlier test left to be collected may go
+    at any moment.
+    """
+    return frozenset(os.listdir("/proc/self/fd"))
+
+
 def kill_all(pids: Sequence[int]) -> None:
     """Kill processes by id; those that are gone already are no error."""
     for pid in pids:

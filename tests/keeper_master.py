@@ -81,7 +81,7 @@ class Watched:
     """One run: its output, and the file that takes it."""
 
     def __init__(self, keeper: Keeper, folder: Path, number: int, known: set[str]) -> None:
-        self.name = f"r{number}"
+        self.name = f"m{number}"
         self.terminal = number < TERMINALS
         if self.name in known:
             self.child = keeper.lend(self.name)
@@ -119,7 +119,7 @@ def main(folder: Path) -> None:
     poll = select.poll()
     watched: dict[int, Watched] = {}
     for number in range(RUNS):
-        if f"r{number}" not in over:
+        if f"m{number}" not in over:
             run = Watched(keeper, folder, number, known)
             watched[run.source] = run
             poll.register(run.source, select.POLLIN)

@@ -1,4 +1,8 @@
-"""Keepers for tests: started as they are, or so that their coverage is measured."""
+"""Keepers for tests: started as they are, or so that their coverage is measured.
+
+What a dead keeper leaves is found by the mark of its runs, everywhere on the machine: so each file of tests, which may
+run beside another, names its runs by a letter of its own.
+"""
 
 import contextlib
 import os

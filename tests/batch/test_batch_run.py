@@ -273,9 +273,12 @@ def test_many_items_are_told_as_rows(tmp_path: Path) -> None:
 
 def test_at_a_terminal_one_line_shows_how_far_it_is(tmp_path: Path) -> None:
     """It says how many are over and how many run, and is gone when the report comes."""
-    plan = Plan(tmp_path, sh("a", "sleep 1"), sh("b", "exit 0"), sh("c", "exit 0", needs=["a"]), name="demo")
+    seen = tmp_path / "seen"
+    waits = f"while [ ! -e {seen} ]; do sleep 0.02; done"
+    plan = Plan(tmp_path, sh("a", waits), sh("b", "exit 0"), sh("c", "exit 0", needs=["a"]), name="demo")
     with helpers.Screen([helpers.LONGWATCH, "batch", "run", plan.path]) as screen:
         screen.wait_for("demo: 1/3 over, 1 running, 1 to come")
+        seen.touch()
         assert screen.wait() == 0
         assert "to come" not in screen.text
         assert "3 items: 3 completed" in screen.text

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import helpers
 from longwatch.core.observations import AliveSeen, Paused, ProgressSeen, SourceFound, SourceLost
 from longwatch.core.sight import TRANSCRIPT
 from longwatch.observe import events as e
@@ -362,10 +363,10 @@ def test_few_descriptors(bench, monkeypatch):
     for path in paths:
         bench.now += 10
         bench.write(path)
-    before = len(os.listdir("/proc/self/fd"))
+    before = helpers.descriptors()
     assert sum(seen.count for _, seen in bench.look() if isinstance(seen, ProgressSeen)) == 10
     bench.look()
-    assert len(os.listdir("/proc/self/fd")) == before + 3
+    assert len(helpers.descriptors() - before) == 3
     for path in paths:
         bench.write(path)
     assert sum(seen.count for _, seen in bench.look() if isinstance(seen, ProgressSeen)) == 10

@@ -78,15 +78,15 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def test_many_starts_are_under_way_at_once(loop: Loop) -> None:
     """Each of more programs than fit on the way is started once, in its order, and is known by its own output and end."""
     gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = helpers.descriptors()
     for number in range(3 * DEPTH):
-        loop.start(f"r{number}", shell(f"echo {number}; exit {number}"))
+        loop.start(f"e{number}", shell(f"echo {number}; exit {number}"))
     loop.until(lambda: len(loop.told) == 3 * DEPTH)
     for number in range(3 * DEPTH):
-        done = loop.end_of(f"r{number}")
+        done = loop.end_of(f"e{number}")
         assert (done.code, done.out) == (number, f"{number}\n")
     helpers.wait_until(lambda: not loop.keeper.runs())
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert helpers.descriptors() <= before
 
 
 def test_a_kept_program_costs_a_descriptor_for_its_end_and_one_for_its_output(loop: Loop) -> None:
@@ -95,33 +95,33 @@ def test_a_kept_program_costs_a_descriptor_for_its_end_and_one_for_its_output(lo
     loop.until(lambda: loop.told)
     loop.end_of("warm")
     gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
-    loop.start("r1", launch("sleep", "60", output="merged"))
-    loop.until(lambda: "r1" in loop.told)
-    assert len(os.listdir("/proc/self/fd")) <= before + 2
-    child = loop.told["r1"]
+    before = helpers.descriptors()
+    loop.start("e1", launch("sleep", "60", output="merged"))
+    loop.until(lambda: "e1" in loop.told)
+    assert len(helpers.descriptors() - before) <= 2
+    child = loop.told["e1"]
     os.close(child.stdout_fd)
     child.close()
 
 
 def test_what_cannot_be_started_is_told_in_the_usual_words(loop: Loop) -> None:
     """No folder, no program: each is told to whoever asked, and the next one starts."""
-    loop.start("r1", launch("true", cwd="/no/such"))
-    loop.start("r2", launch("no-such-program", cwd="/usr"))
-    loop.start("r3", shell("echo here"))
+    loop.start("e1", launch("true", cwd="/no/such"))
+    loop.start("e2", launch("no-such-program", cwd="/usr"))
+    loop.start("e3", shell("echo here"))
     loop.until(lambda: len(loop.told) == 3)
-    assert str(loop.told["r1"]) == "/no/such: no such file or directory"
-    assert isinstance(loop.told["r2"], SpawnError)
-    assert loop.told["r2"].status == 127
-    assert loop.end_of("r3").out == "here\n"
+    assert str(loop.told["e1"]) == "/no/such: no such file or directory"
+    assert isinstance(loop.told["e2"], SpawnError)
+    assert loop.told["e2"].status == 127
+    assert loop.end_of("e3").out == "here\n"
 
 
 def test_a_question_in_between_takes_no_answer_away(loop: Loop) -> None:
     """Who asks the keeper and waits meets the answers to others, which are handed on."""
-    loop.start("r1", shell("echo one"))
-    assert [run.run_id for run in loop.keeper.runs()] == ["r1"]
+    loop.start("e1", shell("echo one"))
+    assert [run.run_id for run in loop.keeper.runs()] == ["e1"]
     loop.until(lambda: loop.told)
-    assert loop.end_of("r1").out == "one\n"
+    assert loop.end_of("e1").out == "one\n"
 
 
 # A keeper that is stopped
@@ -133,14 +133,14 @@ def test_a_stopped_keeper_holds_no_loop_up(loop: Loop, monkeypatch: pytest.Monke
     loop.stop_keeper()
     ticks: list[int] = []
     for number in range(DEPTH + 2):
-        loop.start(f"r{number}", shell("setsid sleep 60 & sleep 61"))
+        loop.start(f"e{number}", shell("setsid sleep 60 & sleep 61"))
     for step in range(10):
         loop.host.at(loop.host.now() + 30 * step, ticks.append)
     loop.until(lambda: len(ticks) == 10)
     assert not loop.told
     loop.until(lambda: len(loop.told) == DEPTH + 2)
     assert {type(told) for told in loop.told.values()} == {KeeperError}
-    assert "does not answer" in str(loop.told["r0"])
+    assert "does not answer" in str(loop.told["e0"])
     os.kill(loop.keeper.pid, signal.SIGCONT)
     loop.until(lambda: not loop.keeper.runs() and not helpers.descendants(loop.keeper.pid))
     loop.start("again", shell("echo again"))
@@ -153,20 +153,20 @@ def test_what_a_stopped_keeper_takes_no_more_is_said_later(
 ) -> None:
     """A full socket makes nobody wait: what could not be said, a start or that a run may go, is said afterwards."""
     monkeypatch.setattr(errands, "AGAIN", 10)
-    loop.start("r1", launch("true"))
+    loop.start("e1", launch("true"))
     loop.until(lambda: loop.told)
-    Ended(loop.told["r1"])
+    Ended(loop.told["e1"])
     loop.stop_keeper()
     while loop.keeper.forget("nobody", 0):
         pass
-    loop.errands.forget("r1")
-    loop.start("r2", shell("echo two"))
+    loop.errands.forget("e1")
+    loop.start("e2", shell("echo two"))
     loop.host.turn(20)
-    assert "r2" not in loop.told
+    assert "e2" not in loop.told
     os.kill(loop.keeper.pid, signal.SIGCONT)
-    loop.until(lambda: "r2" in loop.told)
-    loop.until(lambda: [run.run_id for run in loop.keeper.runs()] == ["r2"])
-    assert loop.end_of("r2").out == "two\n"
+    loop.until(lambda: "e2" in loop.told)
+    loop.until(lambda: [run.run_id for run in loop.keeper.runs()] == ["e2"])
+    assert loop.end_of("e2").out == "two\n"
 
 
 @pytest.mark.parametrize(("code", "end"), [("exit 7", (7, None)), ("kill -9 $$", (None, 9))])
@@ -174,12 +174,12 @@ def test_an_end_under_a_stopped_keeper_is_known_at_once(
     loop: Loop, code: str, end: tuple[int | None, int | None]
 ) -> None:
     """Nobody waits for the keeper's word: the leader that it has not collected says how it ended."""
-    loop.start("r1", shell(f"read x; {code}", stdin=PIPE))
+    loop.start("e1", shell(f"read x; {code}", stdin=PIPE))
     loop.until(lambda: loop.told)
     loop.stop_keeper()
-    os.write(loop.told["r1"].stdin_fd, b"\n")
+    os.write(loop.told["e1"].stdin_fd, b"\n")
     before = time.monotonic()
-    done = loop.end_of("r1")
+    done = loop.end_of("e1")
     assert (done.code, done.signal) == end
     assert time.monotonic() - before < 0.9
     os.kill(loop.keeper.pid, signal.SIGCONT)
@@ -190,16 +190,16 @@ def test_of_an_end_that_the_kernel_does_not_tell_the_keeper_is_asked(
 ) -> None:
     """So it is with a program that runs as another user."""
     monkeypatch.setattr(Child, "_of_zombie", lambda _: UNKNOWN)
-    loop.start("r1", shell("exit 5"))
+    loop.start("e1", shell("exit 5"))
     loop.until(lambda: loop.told)
-    assert loop.end_of("r1").code == 5
+    assert loop.end_of("e1").code == 5
     helpers.wait_until(lambda: not loop.keeper.runs())
-    loop.start("r2", shell("exit 5"))
-    loop.until(lambda: "r2" in loop.told)
-    helpers.wait_until(lambda: keepers.state(loop.told["r2"].pid) == "Z")
-    loop.keeper.forget("r2")
+    loop.start("e2", shell("exit 5"))
+    loop.until(lambda: "e2" in loop.told)
+    helpers.wait_until(lambda: keepers.state(loop.told["e2"].pid) == "Z")
+    loop.keeper.forget("e2")
     assert loop.keeper.runs() == []
-    assert Ended(loop.told["r2"]).code in (5, None)
+    assert Ended(loop.told["e2"]).code in (5, None)
 
 
 # A keeper that dies
@@ -209,23 +209,23 @@ def test_whoever_waits_for_a_keeper_that_dies_is_told(loop: Loop) -> None:
     """What was under way and what was not even asked for: all are told, and nothing of it runs."""
     loop.stop_keeper()
     for number in range(DEPTH + 2):
-        loop.start(f"r{number}", launch("sleep", "60"))
+        loop.start(f"e{number}", launch("sleep", "60"))
     os.kill(loop.keeper.pid, signal.SIGKILL)
     loop.until(lambda: len(loop.told) == DEPTH + 2)
     assert {type(told) for told in loop.told.values()} == {NoKeeper}
     loop.start("late", launch("sleep", "60"))
-    assert not helpers.processes_with("LONGWATCH_RUN_ID=r0")
+    assert not helpers.processes_with("LONGWATCH_RUN_ID=e0")
 
 
 def test_an_answer_that_came_before_the_death_counts(loop: Loop) -> None:
     """The program runs, so it is handed over, though its keeper is gone by now."""
-    loop.start("r1", launch("sleep", "60"))
-    helpers.wait_until(lambda: helpers.processes_with("LONGWATCH_RUN_ID=r1"))
+    loop.start("e1", launch("sleep", "60"))
+    helpers.wait_until(lambda: helpers.processes_with("LONGWATCH_RUN_ID=e1"))
     assert loop.keeper.talk.wire.wait(loop.host.now() + 5_000)
     os.kill(loop.keeper.pid, signal.SIGKILL)
     helpers.wait_until(lambda: not loop.keeper.alive)
     loop.until(lambda: loop.told)
-    child = loop.told["r1"]
+    child = loop.told["e1"]
     assert isinstance(child, KeptChild)
     os.kill(child.pid, signal.SIGKILL)
     assert Ended(child).signal in (9, None)

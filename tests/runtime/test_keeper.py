@@ -45,7 +45,7 @@ def tree_of(child) -> Tree:
 
 def test_a_kept_program_is_like_any_other(keeper: Keeper) -> None:
     """Streams, exit code and identity of a program are those that it would have as a child of ours."""
-    child = keeper.spawn(shell("echo out; echo err >&2; exit 7"), "r1")
+    child = keeper.spawn(shell("echo out; echo err >&2; exit 7"), "k1")
     assert child.identity is not None
     assert child.identity.pid == child.pid
     done = Ended(child)
@@ -63,7 +63,7 @@ def test_a_kept_program_is_like_any_other(keeper: Keeper) -> None:
 )
 def test_the_end_is_the_real_one(keeper: Keeper, script: str, end: tuple[int | None, int | None]) -> None:
     """Exit codes and signals come through, and the leader is collected only when we have said that we know."""
-    child = keeper.spawn(shell(script), "r1")
+    child = keeper.spawn(shell(script), "k1")
     helpers.wait_until(lambda: child.peek() is not None)
     assert keepers.state(child.pid) == "Z"
     assert child.peek() == child.reap() == child.reap() == end
@@ -73,7 +73,7 @@ def test_the_end_is_the_real_one(keeper: Keeper, script: str, end: tuple[int | N
 
 def test_a_program_that_runs_cannot_be_reaped(keeper: Keeper) -> None:
     """To reap what still runs is an error, as for any child."""
-    child = keeper.spawn(launch("sleep", "60"), "r1")
+    child = keeper.spawn(launch("sleep", "60"), "k1")
     assert child.peek() is None
     with pytest.raises(RuntimeError, match="still runs"):
         child.reap()
@@ -82,7 +82,7 @@ def test_a_program_that_runs_cannot_be_reaped(keeper: Keeper) -> None:
 
 def test_a_program_in_a_job_control_stop_says_so(keeper: Keeper) -> None:
     """Whether the leader is stopped can be asked although it is no child of ours."""
-    child = keeper.spawn(launch("sleep", "60"), "r1")
+    child = keeper.spawn(launch("sleep", "60"), "k1")
     assert not child.stopped()
     os.kill(child.pid, signal.SIGSTOP)
     helpers.wait_until(child.stopped)
@@ -92,13 +92,13 @@ def test_a_program_in_a_job_control_stop_says_so(keeper: Keeper) -> None:
 def test_a_terminal_is_made_and_lent(keeper: Keeper) -> None:
     """A program on a terminal has it as its controlling one, in the size that was asked for."""
     child = keeper.spawn(shell("stty size; test -t 0 -a -t 2 && echo all >/dev/tty", output=PTY, size=(33, 44),
-                               stdin=INHERIT), "r1")  # fmt: skip
+                               stdin=INHERIT), "k1")  # fmt: skip
     assert Ended(child, merged=True).out == "33 44\r\nall\r\n"
 
 
 def test_a_terminal_beside_a_pipe(keeper: Keeper) -> None:
     """With stderr apart the terminal has stdout alone."""
-    child = keeper.spawn(shell("echo out; echo err >&2", output=PTY, apart=True), "r1")
+    child = keeper.spawn(shell("echo out; echo err >&2", output=PTY, apart=True), "k1")
     done = Ended(child)
     assert (done.out, done.err) == ("out\r\n", "err\n")
 
@@ -107,13 +107,13 @@ def test_a_terminal_is_made_like_ours(keeper: Keeper) -> None:
     """The settings of a terminal of ours are those of the program's."""
     with helpers.Screen(["sh", "-c", "stty erase '#'; echo set; exec sleep 60"]) as screen:
         screen.wait_for("set")
-        child = keeper.spawn(shell("stty -a", output=PTY, stdin=INHERIT, like=screen.terminal), "r1")
+        child = keeper.spawn(shell("stty -a", output=PTY, stdin=INHERIT, like=screen.terminal), "k1")
         assert "erase = #" in Ended(child, merged=True).out
 
 
 def test_one_pipe_for_both_streams(keeper: Keeper) -> None:
     """Merged streams keep their order."""
-    child = keeper.spawn(shell("echo 1; echo 2 >&2; echo 3", output=MERGED), "r1")
+    child = keeper.spawn(shell("echo 1; echo 2 >&2; echo 3", output=MERGED), "k1")
     assert child.stderr_fd is None
     assert Ended(child, merged=True).out == "1\n2\n3\n"
 
@@ -122,7 +122,7 @@ def test_stdin_is_a_descriptor_of_ours(keeper: Keeper, tmp_path: Path) -> None:
     """A program reads from a descriptor that we have open, and has no other of ours or of the keeper's."""
     (tmp_path / "given").write_text("words\n")
     with (tmp_path / "given").open() as given:
-        child = keeper.spawn(shell("cat; ls /proc/self/fd", stdin=given.fileno()), "r1")
+        child = keeper.spawn(shell("cat; ls /proc/self/fd", stdin=given.fileno()), "k1")
         assert Ended(child).out.split() == [
             "words",
             "0",
@@ -135,7 +135,7 @@ def test_stdin_is_a_descriptor_of_ours(keeper: Keeper, tmp_path: Path) -> None:
 def test_stdin_and_output_of_our_own(keeper: Keeper, capfd: pytest.CaptureFixture[str]) -> None:
     """What is inherited is ours, not the keeper's."""
     child = keeper.spawn(
-        shell("echo out; echo err >&2; readlink /proc/self/fd/0", output=INHERIT, stdin=INHERIT), "r1"
+        shell("echo out; echo err >&2; readlink /proc/self/fd/0", output=INHERIT, stdin=INHERIT), "k1"
     )
     helpers.wait_until(lambda: child.peek() is not None)
     give_back(child)
@@ -153,14 +153,14 @@ def test_stdin_that_we_have_closed_is_empty(keeper: Keeper, monkeypatch: pytest.
         return real(fd)
 
     monkeypatch.setattr(os, "fstat", fstat)
-    child = keeper.spawn(shell("cat; readlink /proc/self/fd/0", stdin=INHERIT), "r1")
+    child = keeper.spawn(shell("cat; readlink /proc/self/fd/0", stdin=INHERIT), "k1")
     monkeypatch.undo()
     assert Ended(child).out == "/dev/null\n"
 
 
 def test_a_stdin_pipe_ends_when_we_close_it(keeper: Keeper) -> None:
     """A keeper that stops with us holds no end of a stdin pipe: ours is the only one."""
-    child = keeper.spawn(launch("cat", stdin=PIPE), "r1")
+    child = keeper.spawn(launch("cat", stdin=PIPE), "k1")
     assert child.stdin_fd is not None
     os.write(child.stdin_fd, b"words\n")
     os.close(child.stdin_fd)
@@ -175,13 +175,13 @@ def test_folders_are_ours(keeper: Keeper, tmp_path: Path, monkeypatch: pytest.Mo
     (folder / "tool").write_text("#!/bin/sh\npwd\n")
     (folder / "tool").chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    assert Ended(keeper.spawn(shell("pwd"), "r1")).out == f"{tmp_path}\n"
-    assert Ended(keeper.spawn(launch("./tool", cwd="a"), "r2")).out == f"{folder}\n"
+    assert Ended(keeper.spawn(shell("pwd"), "k1")).out == f"{tmp_path}\n"
+    assert Ended(keeper.spawn(launch("./tool", cwd="a"), "k2")).out == f"{folder}\n"
     monkeypatch.chdir(folder)
-    assert Ended(keeper.spawn(launch("./tool"), "r3")).out == f"{folder}\n"
+    assert Ended(keeper.spawn(launch("./tool"), "k3")).out == f"{folder}\n"
     (folder / "tool").unlink()
     folder.rmdir()
-    assert Ended(keeper.spawn(launch("readlink", "/proc/self/cwd"), "r4")).out == f"{folder} (deleted)\n"
+    assert Ended(keeper.spawn(launch("readlink", "/proc/self/cwd"), "k4")).out == f"{folder} (deleted)\n"
     assert os.readlink(f"/proc/{keeper.pid}/cwd") == "/"
 
 
@@ -190,14 +190,14 @@ def test_words_are_passed_byte_by_byte(keeper: Keeper) -> None:
     word, long = os.fsdecode(b"\xff\xfe \n'"), "x" * 100_000
     env = {"ODD": word, **{f"LONG{n}": long for n in range(15)}}
     child = keeper.spawn(
-        launch("sh", "-c", 'printf "%s|%s|%s" "$1" "$ODD" "${#LONG14}"', "sh", word, env=env), "r1"
+        launch("sh", "-c", 'printf "%s|%s|%s" "$1" "$ODD" "${#LONG14}"', "sh", word, env=env), "k1"
     )
     assert Ended(child).out == f"{word}|{word}|100000"
 
 
 def test_what_a_program_starts_with_is_clean(keeper: Keeper) -> None:
     """Signals and parent are as they should be, though the keeper itself is deaf to much."""
-    done = Ended(keeper.spawn(launch("cat", "/proc/self/status"), "r1"))
+    done = Ended(keeper.spawn(launch("cat", "/proc/self/status"), "k1"))
     said = dict(line.split(":\t") for line in done.out.splitlines())
     assert int(said["PPid"]) == keeper.pid
     standard = (1 << 31) - 1  # the C library has two more for itself
@@ -218,7 +218,7 @@ def test_many_threads_share_a_keeper(keeper: Keeper) -> None:
 
     def work(number: int) -> None:
         for turn in range(5):
-            done = Ended(keeper.spawn(shell(f"echo {number}.{turn}; exit {number}"), f"r{number}.{turn}"))
+            done = Ended(keeper.spawn(shell(f"echo {number}.{turn}; exit {number}"), f"k{number}.{turn}"))
             if (done.code, done.out) != (number, f"{number}.{turn}\n"):
                 wrong.append((number, turn, done.code, done.out))
 
@@ -233,13 +233,13 @@ def test_many_threads_share_a_keeper(keeper: Keeper) -> None:
 def test_nothing_is_kept_of_what_is_over(keeper: Keeper) -> None:
     """After a hundred runs, some of which never came to be, both sides have as many descriptors as after one."""
     Ended(keeper.spawn(shell("echo"), "first"))
-    ours, theirs = len(os.listdir("/proc/self/fd")), _settled(keeper)
+    ours, theirs = helpers.descriptors(), _settled(keeper)
     for number in range(100):
         options = ({}, {"output": PTY, "stdin": INHERIT}, {"stdin": PIPE, "output": MERGED})[number % 3]
-        Ended(keeper.spawn(shell("echo", **options), f"r{number}"))
+        Ended(keeper.spawn(shell("echo", **options), f"k{number}"))
         with pytest.raises(SpawnError):
             keeper.spawn(launch("no-such-program", cwd="/usr"), f"s{number}")
-    assert len(os.listdir("/proc/self/fd")) == ours
+    assert helpers.descriptors() <= ours
     helpers.wait_until(lambda: _settled(keeper) == theirs)
     assert keeper.runs() == []
 
@@ -291,12 +291,12 @@ def test_a_start_fails_in_the_same_words(keeper: Keeper, tmp_path: Path, why: st
     with pytest.raises(SpawnError) as usual:
         spawn_in(what)
     with pytest.raises(SpawnError) as kept:
-        keeper.spawn(what, "r1")
+        keeper.spawn(what, "k1")
     assert (kept.value.message, kept.value.status) == (usual.value.message, usual.value.status)
     assert not isinstance(kept.value, KeeperError)
     causes = [error.value.__cause__ for error in (kept, usual)]
     assert len({cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno}) <= 1
-    assert Ended(keeper.spawn(launch("true"), "r1")).code == 0
+    assert Ended(keeper.spawn(launch("true"), "k1")).code == 0
 
 
 def test_a_folder_that_may_not_be_entered(
@@ -310,7 +310,7 @@ def test_a_folder_that_may_not_be_entered(
         os, "open", lambda path, *rest: real(str(tmp_path / "file"), os.O_PATH | os.O_CLOEXEC)
     )
     with pytest.raises(SpawnError, match=r"^some/folder: not a directory$") as error:
-        keeper.spawn(launch("true", cwd="some/folder"), "r1")
+        keeper.spawn(launch("true", cwd="some/folder"), "k1")
     assert error.value.status == 126
     os.close(given)
 
@@ -320,7 +320,7 @@ def test_what_a_keeper_cannot_do_is_said_at_once(keeper: Keeper) -> None:
     with pytest.raises(ValueError, match="have an id"):
         keeper.spawn(Launch(["true"], {}))
     with pytest.raises(ValueError, match="session of its own"):
-        keeper.spawn(Launch(["true"], {}, new_session=False), "r1")
+        keeper.spawn(Launch(["true"], {}, new_session=False), "k1")
     for words in [("keep",), ("linger",)]:
         with pytest.raises(ValueError, match="write 'stop', or 'keep' and a path"):
             Keeper.start(*words)
@@ -331,13 +331,13 @@ def test_the_id_is_taken_from_the_environment(keeper: Keeper) -> None:
     child = keeper.spawn(launch("printenv", "LONGWATCH_RUN_ID", env={"LONGWATCH_RUN_ID": "outer/inner"}))
     assert child.run_id == "outer/inner"
     assert Ended(child).out == "outer/inner\n"
-    assert Ended(keeper.spawn(launch("printenv", "LONGWATCH_RUN_ID"), "r1")).out == "r1\n"
+    assert Ended(keeper.spawn(launch("printenv", "LONGWATCH_RUN_ID"), "k1")).out == "k1\n"
 
 
 def test_asking_twice_gives_one_program(keeper: Keeper) -> None:
     """A start that is asked for again by the same id returns the program that runs."""
-    first = keeper.spawn(shell("echo $$; exec sleep 60"), "r1")
-    second = keeper.spawn(shell("echo $$; exec sleep 60"), "r1")
+    first = keeper.spawn(shell("echo $$; exec sleep 60"), "k1")
+    second = keeper.spawn(shell("echo $$; exec sleep 60"), "k1")
     assert (first.pid, first.identity, first.started) == (second.pid, second.identity, second.started)
     assert second.stdout_fd is not None
     assert keepers.read_line(second.stdout_fd) == f"{first.pid}\n"
@@ -349,7 +349,7 @@ def test_asking_twice_gives_one_program(keeper: Keeper) -> None:
 
 def test_a_keeper_out_of_descriptors_says_so_and_goes_on(keeper: Keeper) -> None:
     """A keeper that can open nothing more refuses the next start, and works again when it can."""
-    child = keeper.spawn(launch("sleep", "60"), "r1")
+    child = keeper.spawn(launch("sleep", "60"), "k1")
     usual = resource.prlimit(keeper.pid, resource.RLIMIT_NOFILE)
     said: list[str] = []
     for spare in range(8):
@@ -362,8 +362,8 @@ def test_a_keeper_out_of_descriptors_says_so_and_goes_on(keeper: Keeper) -> None
     resource.prlimit(keeper.pid, resource.RLIMIT_NOFILE, usual)
     assert said
     assert all("open files" in words for words in said), said
-    assert Ended(keeper.spawn(shell("echo"), "r2")).out == "\n"
-    assert [run.run_id for run in keeper.runs()] == ["r1"]
+    assert Ended(keeper.spawn(shell("echo"), "k2")).out == "\n"
+    assert [run.run_id for run in keeper.runs()] == ["k1"]
     give_back(child)
 
 
@@ -388,7 +388,7 @@ def test_nothing_leaves_the_tree(keeper: Keeper, way: str, alone: bool) -> None:
     if other is not None:
         helpers.wait_until(lambda: sorted(_names(keeper)) == ["sleep", "sleep"])
     before = set(helpers.descendants(keeper.pid))
-    child = keeper.spawn(shell(ESCAPES[way]), "r1")
+    child = keeper.spawn(shell(ESCAPES[way]), "k1")
     wanted = 2 if way in ("session", "stopped") else 3
     tree = tree_of(child)
     assert tree.proof == "subreaper"
@@ -411,7 +411,7 @@ def test_an_orphan_without_brand_is_told_by_session_or_mark(keeper: Keeper) -> N
     """Who has shed the number that it was born with still belongs to its run by session, group or mark."""
     scripts = {
         "other": "read x; (setsid env -i sleep 60 &); exec sleep 60",
-        "r1": "read x; (setsid sleep 61 &); (env -i sleep 62 &); exec sleep 63",
+        "k1": "read x; (setsid sleep 61 &); (env -i sleep 62 &); exec sleep 63",
     }
     children = {name: keeper.spawn(shell(script, stdin=PIPE), name) for name, script in scripts.items()}
     for child in children.values():
@@ -419,15 +419,15 @@ def test_an_orphan_without_brand_is_told_by_session_or_mark(keeper: Keeper) -> N
         assert child.stdin_fd is not None
         os.write(child.stdin_fd, b"\n")
     helpers.wait_until(lambda: sorted(_names(keeper)) == ["sleep"] * 5)
-    words = [helpers.command_line(member.pid) for member in tree_of(children["r1"]).members()]
+    words = [helpers.command_line(member.pid) for member in tree_of(children["k1"]).members()]
     assert sorted(words) == ["sleep 61", "sleep 62", "sleep 63"]
     # The one without session, mark and brand is nobody's while there are two, and the other's once it is alone.
     assert len(tree_of(children["other"]).members()) == 1
-    assert tree_of(children["r1"]).kill() == []
-    helpers.wait_until(lambda: children["r1"].peek() is not None)
-    children["r1"].reap()
+    assert tree_of(children["k1"]).kill() == []
+    helpers.wait_until(lambda: children["k1"].peek() is not None)
+    children["k1"].reap()
     assert len(tree_of(children["other"]).members()) == 2
-    assert tree_of(children["r1"]).members() == []
+    assert tree_of(children["k1"]).members() == []
     for child in children.values():
         give_back(child)
 
@@ -449,7 +449,7 @@ def test_what_a_forgotten_run_left_is_nobody_elses(keeper: Keeper) -> None:
     """Leftovers of a run that was forgotten do not belong to the next one, though it is alone."""
     left = keeper.spawn(shell("(setsid env -i sleep 60 >/dev/null 2>&1 &)"), "left")
     assert Ended(left).code == 0
-    child = keeper.spawn(launch("sleep", "61"), "r1")
+    child = keeper.spawn(launch("sleep", "61"), "k1")
     helpers.wait_until(lambda: len(helpers.descendants(keeper.pid)) == 2)
     assert [member.pid for member in tree_of(child).members()] == [child.pid]
     give_back(child)
@@ -469,7 +469,7 @@ def test_where_limits_are_limited_runs_have_no_brand(monkeypatch: pytest.MonkeyP
 
 def test_a_kernel_without_lists_of_children(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without them the whole table is read, and the tree of a run is the same."""
-    child = keeper.spawn(shell("(setsid env -i sleep 60 &); exec sleep 61"), "r1")
+    child = keeper.spawn(shell("(setsid env -i sleep 60 &); exec sleep 61"), "k1")
     helpers.wait_until(lambda: sorted(_names(keeper)) == ["sleep"] * 2)
     usual = sorted(member.pid for member in tree_of(child).members())
     monkeypatch.setattr(kin, "has_children_files", lambda: False)
@@ -482,7 +482,7 @@ def test_a_kernel_without_lists_of_children(keeper: Keeper, monkeypatch: pytest.
 
 def test_orphans_are_reaped(keeper: Keeper) -> None:
     """A keeper collects the orphans that it adopted, while the leader stays until we say so."""
-    child = keeper.spawn(shell("for n in 1 2 3 4 5; do (sleep 0.05 &); done; exit 3"), "r1")
+    child = keeper.spawn(shell("for n in 1 2 3 4 5; do (sleep 0.05 &); done; exit 3"), "k1")
     helpers.wait_until(lambda: child.peek() is not None)
 
     def children() -> list[int]:
@@ -528,12 +528,12 @@ def test_a_keeper_holds_nothing_by_chance() -> None:
 
 def test_a_keeper_is_deaf_to_what_is_sent_to_everybody(keeper: Keeper) -> None:
     """Signals of terminals and of impatient humans neither end nor stop it."""
-    child = keeper.spawn(launch("sleep", "60"), "r1")
+    child = keeper.spawn(launch("sleep", "60"), "k1")
     names = ("HUP", "INT", "QUIT", "TSTP", "TTIN", "TTOU", "ALRM", "USR1", "USR2", "PIPE")
     for number in [getattr(signal, f"SIG{name}") for name in names]:
         os.kill(keeper.pid, number)
     assert keeper.alive
-    assert [run.run_id for run in keeper.runs()] == ["r1"]
+    assert [run.run_id for run in keeper.runs()] == ["k1"]
     give_back(child)
 
 
@@ -541,7 +541,7 @@ def test_a_keeper_that_is_told_to_end_ends_everything() -> None:
     """TERM stops all runs in order, and then the keeper."""
     keeper = Keeper.start()
     child = keeper.spawn(
-        shell("trap 'echo clean; exit 5' TERM; echo ready; while :; do sleep 0.01; done"), "r1"
+        shell("trap 'echo clean; exit 5' TERM; echo ready; while :; do sleep 0.01; done"), "k1"
     )
     assert child.stdout_fd is not None
     keepers.read_line(child.stdout_fd)
@@ -551,27 +551,27 @@ def test_a_keeper_that_is_told_to_end_ends_everything() -> None:
     assert child.peek() == (5, None)
     assert not keeper.alive
     with pytest.raises(KeeperError, match=r"^keeper \d+ is gone; what it held is found by its marks only$"):
-        keeper.spawn(launch("true"), "r2")
+        keeper.spawn(launch("true"), "k2")
     give_back(child)
     assert keeper.close() == []
 
 
 def test_garbage_does_not_hurt(keeper: Keeper) -> None:
     """A request that makes no sense is answered with what was wrong, and the next one is served."""
-    child = keeper.spawn(launch("sleep", "60"), "r1")
+    child = keeper.spawn(launch("sleep", "60"), "k1")
     for nonsense in (
         {},
         {"op": "dance"},
         {"op": "spawn"},
-        {"op": "spawn", "run": "r2"},
-        {"op": "lend", "run": "r3"},
+        {"op": "spawn", "run": "k2"},
+        {"op": "lend", "run": "k3"},
     ):
         with pytest.raises(KeeperError):
             keeper._ask(nonsense)
     keeper._talk.wire._socket.send(b"no message at all")
     keeper.forget("nobody")
     keeper.shut_stdin("nobody")
-    assert [run.run_id for run in keeper.runs()] == ["r1"]
+    assert [run.run_id for run in keeper.runs()] == ["k1"]
     give_back(child)
 
 
@@ -585,7 +585,7 @@ def test_a_keeper_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp
     with pytest.raises(
         KeeperError, match=r"^keeper \d+ ended at its start; is /bin/false the Python that runs this\?$"
     ):
-        keeper.spawn(launch("true"), "r1")
+        keeper.spawn(launch("true"), "k1")
     assert keeper.close() == []
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(KeeperError, match=r"^a keeper needs Linux"):
@@ -595,7 +595,7 @@ def test_a_keeper_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch, tmp
 def test_closing_ends_all_that_is_left(keeper: Keeper) -> None:
     """Closing a keeper ends whatever runs below it, first in order, and returns when nothing is left."""
     child = keeper.spawn(shell("trap 'echo clean; exit' TERM; (setsid env -i sleep 60 &); echo ready; "
-                               "while :; do sleep 0.01; done"), "r1")  # fmt: skip
+                               "while :; do sleep 0.01; done"), "k1")  # fmt: skip
     assert child.stdout_fd is not None
     keepers.read_line(child.stdout_fd)
     below = helpers.descendants(keeper.pid)
@@ -605,7 +605,7 @@ def test_closing_ends_all_that_is_left(keeper: Keeper) -> None:
     assert not os.path.exists(f"/proc/{keeper.pid}")
     assert keepers.read_line(child.stdout_fd) == "clean\n"
     with pytest.raises(KeeperError, match="was closed"):
-        keeper.spawn(launch("true"), "r2")
+        keeper.spawn(launch("true"), "k2")
     give_back(child)
 
 
@@ -613,8 +613,8 @@ def test_a_keeper_that_is_forgotten_goes(recwarn: pytest.WarningsRecorder) -> No
     """Nobody has to close a keeper: when its object is gone so is everything, quietly, and the next one buries it."""
     keeper = Keeper.start()
     script = "trap 'head -c 300000 /dev/zero; exit' TERM; echo ready; while :; do sleep 0.01; done"
-    pid, child = keeper.pid, keeper.spawn(shell(script), "r1")
-    terminal = keeper.spawn(shell(script, output=PTY, stdin=INHERIT), "r2")
+    pid, child = keeper.pid, keeper.spawn(shell(script), "k1")
+    terminal = keeper.spawn(shell(script, output=PTY, stdin=INHERIT), "k2")
     for one in (child.stdout_fd, terminal.master_fd):
         assert one is not None
         keepers.read_line(one)
@@ -630,7 +630,7 @@ def test_a_keeper_that_is_forgotten_goes(recwarn: pytest.WarningsRecorder) -> No
 
 def test_a_fork_of_ours_is_not_the_master(keeper: Keeper) -> None:
     """In a fork a keeper can be closed, which harms nothing, and not used."""
-    child = keeper.spawn(launch("sleep", "60"), "r1")
+    child = keeper.spawn(launch("sleep", "60"), "k1")
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -641,13 +641,13 @@ def test_a_fork_of_ours_is_not_the_master(keeper: Keeper) -> None:
         os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
     assert keeper.alive
-    assert [run.run_id for run in keeper.runs()] == ["r1"]
+    assert [run.run_id for run in keeper.runs()] == ["k1"]
     give_back(child)
 
 
 def test_a_process_drives_it_without_a_special_case(keeper: Keeper) -> None:
     """A run that is over late is noticed by the same descriptor as any other."""
-    child = keeper.spawn(shell("sleep 0.2; exit 4"), "r1")
+    child = keeper.spawn(shell("sleep 0.2; exit 4"), "k1")
     process = Process(child, Reactor(), {}, merged=False)
     changed: list[object] = []
     process.changed = lambda: changed.append(process.ended)

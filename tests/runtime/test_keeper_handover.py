@@ -44,17 +44,21 @@ def killed_masters(folder: Path, rounds: int, seed: int) -> int:
                 process.kill()
                 process.wait()
             else:
-                raise AssertionError(f"a master ended by itself: {process.returncode}")
+                raise AssertionError(f"a master ended by itself: {process.returncode}, {ends_in(folder)}")
     return ready
 
 
+def ends_in(folder: Path) -> set[str]:
+    return set((folder / "ends").read_text().splitlines())
+
+
 def lines_of(folder: Path, number: int) -> list[str]:
-    data = (folder / f"r{number}.lines").read_bytes().rstrip(b"\0")
+    data = (folder / f"m{number}.lines").read_bytes().rstrip(b"\0")
     return data.decode().splitlines()
 
 
 def end_of(number: int) -> str:
-    return f"r{number} None 9" if number % 5 == 4 else f"r{number} {10 + number} None"
+    return f"m{number} None 9" if number % 5 == 4 else f"m{number} {10 + number} None"
 
 
 def run(folder: Path, rounds: int, seed: int) -> None:
@@ -68,9 +72,9 @@ def run(folder: Path, rounds: int, seed: int) -> None:
         assert [line.split()[0] for line in lines] == [str(n) for n in range(len(lines))], (number, seed)
         assert lines[-1].split()[1] == "end"
         assert not [line for line in lines[:-1] if line.endswith("end")]
-        assert len((folder / f"r{number}.starts").read_text().splitlines()) == 1, (number, seed)
+        assert len((folder / f"m{number}.starts").read_text().splitlines()) == 1, (number, seed)
     # One who is killed right after it has written an end leaves it to the next to write it once more.
-    assert set((folder / "ends").read_text().splitlines()) == {end_of(number) for number in range(RUNS)}
+    assert ends_in(folder) == {end_of(number) for number in range(RUNS)}
     helpers.wait_until(lambda: not (folder / "socket").exists(), what="the keeper's end")
 
 
@@ -98,7 +102,7 @@ from longwatch.runtime.kept import Keeper
 
 keeper = Keeper.start(grace=100)
 for number in range(1000):
-    keeper.spawn(Launch(["sh", "-c", sys.argv[1]], None, None, NULL), f"r{number}")
+    keeper.spawn(Launch(["sh", "-c", sys.argv[1]], None, None, NULL), f"b{number}")
     print(number, flush=True)
 """
 AWAY = "setsid sleep 60 & (setsid env -i HELD=$HELD sleep 61 &); exec sleep 62"

@@ -31,10 +31,6 @@ def harness(name="web", **fields):
     return Harness(name, ("true",), **fields)
 
 
-def descriptors():
-    return len(os.listdir("/proc/self/fd"))
-
-
 def splice(sink, data):
     """Move bytes as a conduit does: by splice where the sink has room, else by writing them."""
     reading, writing = os.pipe()
@@ -78,11 +74,11 @@ def folder(tmp_path):
 def logs(folder, monkeypatch):
     """Return the logs of a daemon that looks at its folder at each write."""
     monkeypatch.setattr(rotated, "LOOK", 0)
-    held = descriptors()
+    held = helpers.descriptors()
     made = Logs(str(folder))
     yield made
     made.close()
-    assert descriptors() == held
+    assert helpers.descriptors() <= held
 
 
 @pytest.fixture
@@ -116,12 +112,12 @@ class TestOpening:
 
     def test_nothing_is_opened_before_the_first_byte(self, folder, logs, said):
         """A thousand quiet harnesses hold no descriptor, and leave not even a folder."""
-        held = descriptors()
+        held = helpers.descriptors()
         sinks = [logs.sink(harness(f"h{n}"), f"h{n}-abcdef", False, said.append) for n in range(1000)]
-        assert descriptors() == held
+        assert helpers.descriptors() <= held
         assert not folder.exists()
         assert put(sinks[7], b"hello\n") == 6
-        assert descriptors() == held + 1
+        assert len(helpers.descriptors() - held) == 1
         assert os.listdir(folder) == ["h7.log"]
 
     @WAYS
