@@ -341,6 +341,7 @@ def test_what_belongs_to_somebody_else_is_named_and_not_waited_for(monkeypatch: 
     real = os.kill
     with running("sleep 60; true", 2) as leader:
         child = kin.children(leader.pid)[0]
+        helpers.wait_until(lambda: helpers.command_line(child) == "sleep 60")
 
         def refuse(pid: int, signum: int) -> None:
             if pid == child:
