@@ -19,7 +19,8 @@ FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 MADE = "<!-- Made by scripts/reference.py from src/longwatch/option_table.py; edit that. -->\n"
 OPENING = (
     "Options end at the first word that is none, or at `--`: what follows is the command's own. Given twice, the "
-    "last one wins, except for those marked repeatable."
+    "last one wins, except for those marked repeatable. A flag wins over its variable, that over the file that "
+    "`--config` names, that over the preset, and that over the default. [What a file says to a run](config.md#without-a-daemon)."
 )
 SPANS = (
     "A span is one or more numbers with units, the largest first: `350ms`, `5s`, `1.5h`, `1h30m`. A bare number is "
@@ -46,6 +47,25 @@ Schema](longwatch.schema.json) tells editors.
   is set nowhere is an error. `$${` stands for a literal `${`. What it brings is secret, and so is all that `env_file` says:
   none of it reaches a log, a notice or the record of runs. Of the environment HOME, PATH and the like are none.
 - `env_file` holds lines `NAME=VALUE`; `#` begins a comment; `'...'` is taken as it is, `"..."` knows `\\n`, `\\t`, `\\"`.
+
+## Without a daemon
+
+`run`, `watch`, `tool`, `mcp` and the library read a file only when `--config FILE` (`config=`) names it: none that lies
+around, and not that of `LONGWATCH_CONFIG`. One rule says what it means to them: a key that is an [option](options.md) of the
+verb counts as that option, where no flag and no variable speaks.
+
+- `[defaults]` counts for every run. For `run` and `watch` the table `[harness.NAME]` counts too if `--name NAME` names it, with
+  the defaults that hold for it; never one that merely is called like the program.
+- Their names are those of the flags, with `_`. `stall_timeout` is `--stall`, `calls` is `--call TOOL=`, `idle_action` is
+  `--idle-action`, each other `…_action` is `--action LIMIT=`, `harness` is `--preset`. A `restart` step stops: what was typed once is not
+  started again.
+- A key counts where it can mean something: a nudge without a terminal is passed over, and so is all that says where and when
+  the daemon starts a program, and what follows its end (`cwd`, `env`, `hours`, `restart`, budgets, `log`).
+- `tool` and `mcp` take `timeout`, `idle` and `kill_after`, and a limit whose step only tells not at all: a model's command has
+  nobody to tell. The library takes what is a field of [`Limits`](library.md#limits), `kill_after` as `grace`.
+- A file that has an error anywhere is refused whole, all errors at once (exit status 125 of `run`, else 2; `UsageError`).
+
+`longwatch config explain --config FILE` shows what `run` makes of one.
 
 ## `[defaults]`
 
@@ -150,7 +170,7 @@ def environment_page() -> str:
     """Return the page of all variables."""
     return (
         f"{MADE}\n# Variables\n\n"
-        "A flag or an argument wins over its variable. Empty is unset. `0` and `off` switch a limit off. Several "
+        "A flag or an argument wins over its variable, and that over the file that `--config` names. Empty is unset. `0` and `off` switch a limit off. Several "
         "values of one variable are separated by commas. Yes and no are written `1` and `0`. `longwatch timeout` "
         "reads none.\n\n"
         "## `longwatch run` and the library\n\n"
@@ -197,7 +217,8 @@ def environment_page() -> str:
         "| `LONGWATCH_ADVICE_SECONDS` | how long a level of a [cascade](library.md) is thought to take |\n\n"
         "## Of others\n\n"
         "| variable | what it does |\n|---|---|\n"
-        "| `LONGWATCH_CONFIG` | the file whose daemon is meant, where no `--config` names one |\n"
+        "| `LONGWATCH_CONFIG` | the file whose daemon is meant, where no `--config` names one; `run`, `watch`, `tool`, "
+        "`mcp` and the library read no file for it, and leave it to the program |\n"
         "| `XDG_STATE_HOME`, `XDG_CONFIG_HOME`, `XDG_RUNTIME_DIR` | where history and run folders, settings, and "
         "sockets are |\n"
         "| `HOME` | where the first two are by default |\n"

@@ -18,7 +18,7 @@ from longwatch.paths import new_run_id
 from longwatch.posix.spawn import NULL, Launch
 from longwatch.runtime.host import Host
 from longwatch.runtime.kept import Keeper
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 from longwatch.runtime.making import Begun, Parts, output_of
 from longwatch.runtime.rundir import RunDir
 from longwatch.runtime.running import Running

@@ -21,7 +21,8 @@ from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import Launch, spawn
 from longwatch.runtime.conduit import Conduit, Mirror
 from longwatch.runtime.keys import Keys, KeysError
-from longwatch.runtime.logfile import Logs, ended, started
+from longwatch.runtime.logs import Logs
+from longwatch.runtime.marks import ended, started
 
 RUN = "web-aaaaaa"
 

@@ -9,8 +9,9 @@ from longwatch.core.harness import SCHEDULED, Harness
 from longwatch.core.parking import Limited
 from longwatch.core.restarts import Life
 from longwatch.core.service import Service
+from longwatch.core.service_holds import Hold
 from longwatch.core.service_memory import Memory
-from longwatch.core.service_words import Firing, Hold, Moment
+from longwatch.core.service_words import Firing, Moment
 from longwatch.core.spec import HOUR
 
 #: The wall clock stands so much ahead of the boot clock.

@@ -1,11 +1,14 @@
 """What README and docs show is what happens."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 import docs
 from helpers import ROOT
+from longwatch.config import files, plan_file
 
 PAGES = [path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))) if path.exists()]
 PAGE = """
@@ -36,6 +39,26 @@ print("fine")
 def test_examples_of_a_page(page: Path, tmp_path: Path) -> None:
     """Each example on the page can be typed as it stands, and prints what the page says."""
     assert "\n".join(docs.faults(page.read_text(), tmp_path)) == ""
+
+
+def test_files_on_pages_are_good(home: Path, tmp_path: Path) -> None:
+    """What a page shows of longwatch.toml or of a plan is taken as it stands, once its variables and files are there."""
+    for private in (home / ".config" / "longwatch" / "token", tmp_path / "secrets"):
+        private.parent.mkdir(parents=True, exist_ok=True)
+        private.write_text("NOTHING=" + "x" * 40)
+        private.chmod(0o600)
+    wrong, seen = [], 0
+    for page in PAGES:
+        for block in re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+            if re.search(r"^\[(\[item|harness|notify|web|daemon)", block, re.MULTILINE):
+                seen += 1
+                (tmp_path / "x.toml").write_text(block)
+                load = plan_file.load if "[[item]]" in block else files.load
+                variables = dict.fromkeys(re.findall(r"\$\{(\w+)\}", block), "https://example.org")
+                problems = load(str(tmp_path / "x.toml"), {**os.environ, **variables}).errors
+                wrong += [f"{page.name}: {problem}" for problem in problems]
+    assert wrong == []
+    assert seen > 5
 
 
 def test_a_page_that_is_right_passes(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from longwatch.core.outcomes import ORIGINS, OUTCOMES, REASONS
 from longwatch.core.service_facts import FACTS
 from longwatch.daemon import asking, triggers
 from longwatch.notify.channels import Hook
+from longwatch.notify.document import document
 from longwatch.notify.incidents import Incident, Telling
-from longwatch.notify.messages import document
 from longwatch.notify.word import Word
 from longwatch.observe.events import KINDS
 from longwatch.option_table import OPTIONS, SOURCES
@@ -277,10 +277,10 @@ def test_signature_of_run() -> None:
     shown = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
     for name in ("run", "run_async"):
         words = re.search(
-            rf"^(?:await )?{name}\((.*)\) -> Result$", section("library.md", name), re.MULTILINE
+            rf"^(?:await )?{name}\(([^()]*)\) -> Result$", section("library.md", name), re.MULTILINE
         )
         assert words is not None
-        assert words[1].replace("*, ", "").replace('"', "'") == shown
+        assert " ".join(words[1].split()).replace("*, ", "").replace('"', "'") == shown
 
 
 def test_generated_pages_are_current() -> None:

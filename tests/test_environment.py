@@ -22,6 +22,7 @@ ALLOWED = {
     ("cli/hook.py", "LONGWATCH_RUN_ID"): "likewise",
     ("cli/checkpoint.py", "LONGWATCH_RUN_ID"): "likewise",
     ("cli/items.py", "LONGWATCH_RUN_ID"): "likewise",
+    ("runtime/running.py", "LONGWATCH_RUN_ID"): "likewise",
     (
         "work/nested.py",
         "LONGWATCH_TREE_ID",

@@ -18,11 +18,17 @@ BLINK = 30
 LONG = 68
 
 
-def imported(*argv: str | Path) -> set[str]:
-    """Return what an interpreter imports that runs this; a program ends as it likes."""
-    done = helpers.run_command([sys.executable, "-X", "importtime", *argv], measured=False)
+def in_order(*argv: str | Path, **environ: str) -> list[str]:
+    """Return what an interpreter imports that runs this, first things first; a program ends as it likes."""
+    command = [sys.executable, "-X", "importtime", *argv]
+    done = helpers.run_command(command, measured=False, env=environ)
     lines = [line for line in done.err.splitlines() if line.startswith("import time:")]
-    return {line.rpartition("|")[2].strip() for line in lines[1:]}
+    return [line.rpartition("|")[2].strip() for line in lines[1:]]
+
+
+def imported(*argv: str | Path, **environ: str) -> set[str]:
+    """Return the same without its order."""
+    return set(in_order(*argv, **environ))
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,20 @@ def test_a_run_that_is_watched_loads_nothing_expensive(
     assert not found & BARRED
     assert len(of_ours(found)) <= LONG, of_ours(found)
     assert "longwatch.cli.longrun" in found
+
+
+def test_a_file_costs_whoever_names_one(bare: set[str], tmp_path: Path) -> None:
+    """A file that `--config` names is read before the start, and nothing of it is loaded later; no other is read at all."""
+    file = tmp_path / "longwatch.toml"
+    file.write_text('[defaults]\nfirst = "1m"\n')
+    order = in_order(helpers.LONGWATCH, "run", "--config", file, "--", "sleep", "0.1")
+    start = order.index("longwatch.cli.attend")
+    assert {"longwatch.config.as_options", "pydantic"} <= set(order[:start])
+    assert not (set(order[start:]) - bare) & BARRED
+    assert not [name for name in order[start:] if name.startswith(("longwatch.config", "pydantic"))]
+    unread = imported(helpers.LONGWATCH, "run", "sleep", "0.1", LONGWATCH_CONFIG=str(file)) - bare
+    assert not unread & BARRED
+    assert not [name for name in unread if name.startswith("longwatch.config")]
 
 
 def test_the_tool_loads_nothing_expensive(bare: set[str]) -> None:

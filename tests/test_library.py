@@ -15,6 +15,7 @@ import pytest
 import helpers
 import longwatch
 from longwatch import IdleReached, Limits, RunFailed, TimeoutReached, UsageError
+from longwatch.config.as_options import read
 from longwatch.testing import children
 
 IDLE = 0.4
@@ -668,3 +669,78 @@ def test_memory_is_bounded():
     result = longwatch.run(children.flood(200 << 20), Limits(idle=20))
     assert result.report["stdout"]["bytes"] == 200 << 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 << 10
+
+
+class TestFile:
+    """A file that `config` names."""
+
+    @pytest.fixture(autouse=True)
+    def file(self, tmp_path, monkeypatch):
+        """Return a file whose only limits are those of this test, in a folder that is ours."""
+        monkeypatch.chdir(tmp_path)
+        path = tmp_path / "longwatch.toml"
+        path.write_text(
+            '[defaults]\nidle = "400ms"\nkill_after = "7s"\nnudge = "go on"\nrestart = "always"\n'
+        )
+        return path
+
+    @pytest.mark.parametrize("config", ["longwatch.toml", "."])
+    def test_its_limits_hold(self, config):
+        """A limit of `[defaults]` stops, as one that was given does."""
+        result = longwatch.run(children.ticks_then_silent(), config=config)
+        assert (result.termination_reason, result.limit["window_ms"]) == ("idle", 400)
+
+    def test_every_way_to_run_knows_it(self, file):
+        """The coroutine and the watch of a process take the same file; a path may be an object."""
+        result = asyncio.run(longwatch.run_async(children.ticks_then_silent(), config=file))
+        assert result.limit["window_ms"] == 400
+        with subprocess.Popen(
+            children.ticks_then_silent(), stdout=subprocess.PIPE, start_new_session=True
+        ) as popen:
+            assert longwatch.watch(popen, config=file).limit["window_ms"] == 400
+
+    def test_who_is_asked_first(self, monkeypatch, file):
+        """What was given wins over a variable, that over the file, and that over the built-in."""
+        monkeypatch.setenv("LONGWATCH_FIRST", "2m")
+        file.write_text('[defaults]\nidle = "1m"\nfirst = "1m"\nsoft = "1m"\nloop = 3\nkill_after = "7s"\n')
+        found = Limits(idle=3).resolve(told=read(str(file), "run"))
+        windows = {name: limit.window for name, limit in found.specs.items()}
+        assert windows == {"idle": 3_000, "first": 120_000, "soft": 60_000}
+        assert (found.loop, found.grace, found.complaints) == (3, 7_000, [])
+        assert found.named == {"idle", "first", "soft", "loop", "grace"}
+
+    def test_steps_and_budgets(self, file):
+        """A limit does at most what the file says; who types nothing tells instead of a nudge, and a restart stops."""
+        file.write_text(
+            '[defaults]\nidle_action = "nudge"\nfirst = "1m"\nfirst_action = "none"\nstall_timeout = "1m"\n'
+            'stall_action = "restart"\ncall = "2h"\ncalls = { Bash = "30m", Read = "1m" }\n'
+        )
+        found = Limits(call={"Bash": 5}).resolve(told=read(str(file), "run")).specs
+        steps = {name: limit.action for name, limit in found.items()}
+        assert steps == {"idle": "notify", "first": "none", "stall": "stop", "call": "stop"}
+        assert (found["call"].window, found["call"].budgets) == (
+            7_200_000,
+            {"": 7_200_000, "Bash": 5_000, "Read": 60_000},
+        )
+        assert Limits(idle_action="stop").resolve(told=read(str(file), "run")).specs["idle"].action == "stop"
+
+    def test_a_wrong_file(self, file):
+        """All that is wrong with it is raised at once, and nothing is started; so is a file that is not there."""
+        file.write_text('[defaults]\nidel = "5m"\nkill_after = 3\n')
+        with pytest.raises(UsageError) as refused:
+            longwatch.run(["touch", "started"], config=file)
+        assert [line.partition(": ")[0] for line in str(refused.value).splitlines()] == [
+            f"{file}:2:1",
+            f"{file}:3:1",
+        ]
+        with pytest.raises(UsageError, match=r"^config nope\.toml: no such file"):
+            asyncio.run(longwatch.run_async(["touch", "started"], config="nope.toml"))
+        assert not os.path.exists("started")
+
+    def test_no_file_is_read_unasked(self, monkeypatch, file):
+        """Neither one that lies here nor the one of the daemon's variable; and nothing that reads one is loaded."""
+        file.write_text("wrong")
+        monkeypatch.setenv("LONGWATCH_CONFIG", str(file))
+        assert longwatch.run(["true"]).ok
+        loaded = "import longwatch, sys; longwatch.run(['true']); print('pydantic' in sys.modules)"
+        assert helpers.run_command([sys.executable, "-c", loaded]).out == "False\n"

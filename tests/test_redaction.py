@@ -106,3 +106,18 @@ def test_a_secret_of_several_lines_goes_line_by_line() -> None:
     key = Redaction([f"-----BEGIN KEY-----\n{line}\n{line[::-1]}\n-----END KEY-----\n"])
     assert key.text(f"a {line} b {line[::-1]}") == "a [redacted] b [redacted]"
     assert key.text("-----END KEY-----") == "-----END KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "left"),
+    [
+        ("https://me:hunter2hunter2@host/x", "is hunter2hunter2 wrong?", "is [redacted] wrong?"),
+        ("https://host:8443/hooks/one", "listens on 8443/hooks/one", "listens on 8443/hooks/one"),
+        ("https://me:short@host/x", "a short word", "a short word"),
+        ("mailto:somebody@host", "somebody", "somebody"),
+    ],
+)
+def test_the_password_in_an_address_is_a_secret_of_its_own(secret: str, text: str, left: str) -> None:
+    """Not what only looks like one: a port with its path, a word of the language."""
+    assert Redaction([secret]).text(text) == left
+    assert Redaction([secret]).text(f"<{secret}>") == "<[redacted]>"

@@ -122,8 +122,8 @@ def test_every_reason_is_met():
         ("timeout", 0, None, "prog: took longer than 1s"),
         ("exited", 3, None, "prog: exited with status 3"),
         ("signaled", None, 11, "prog: died of signal SEGV"),
-        ("cancelled", None, 15, "prog: cancelled"),
-        ("unknown", None, None, "prog: unknown"),
+        ("cancelled", None, 15, "prog: stopped on request"),
+        ("unknown", None, None, "prog: ended; how could not be found out"),
         ("spawn_failed", 127, None, "prog: not found, really"),
     ],
 )

@@ -26,7 +26,7 @@ class LongwatchError(Exception):
 class UsageError(LongwatchError):
     """The user's words are wrong. `str()` is one line: what happened, to which thing, what to do next.
 
-    Not raised for a variable of `run` or the library that is wrong: that warns and leaves the built-in.
+    Of a file it has a line for each thing that is wrong in it. Not raised for a variable of `run` or the library that is wrong: that warns and leaves the built-in.
     """
 
     __module__ = "longwatch"

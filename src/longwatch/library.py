@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from longwatch.observed import Observed
+    from longwatch.options import Told
     from longwatch.posix.process import Process
     from longwatch.posix.tree import Tree
     from longwatch.runtime.kept import Keeper
@@ -44,6 +45,7 @@ def run(
     output: str = CAPTURE,
     record: bool = False,
     keeper: bool = False,
+    config: "Path | None" = None,
 ) -> Result:
     """Run a program under its limits and return how it ended, with all it left.
 
@@ -60,6 +62,8 @@ def run(
     keeper  start it below a process of its own that adopts its orphans. Then nothing can leave the tree unseen
             (`proof` is "subreaper"), and the tree is ended even if our own process is killed; Linux only, and it
             costs the start of a small process. Where it cannot be had the program is not started: `spawn_failed`
+    config  a `longwatch.toml` (or its folder): a limit of `[defaults]` holds where neither `limits` nor a variable says
+            anything; `kill_after` is `grace`. None: no file is read, wherever one lies
 
     A coding agent that longwatch knows is recognised by its program's name: its records are read, so `call`, `stall`,
     `ask` and `loop` see what it does, a long silent tool is no silence, and limits that nobody has set are those of
@@ -68,14 +72,15 @@ def run(
     The whole tree of the program is gone when this returns, also what it left behind; `survivors` names what is not
     ours to stop. May be called in any thread, and in several at once.
 
-    Raises UsageError for words that make no sense, before anything is started. Whatever is raised meanwhile in this
+    Raises UsageError for words that make no sense, and with a line for all that is wrong in the file of `config`, before
+    anything is started. Whatever is raised meanwhile in this
     thread (KeyboardInterrupt, an exception of a signal handler) stops the tree first, within 5 s, and goes on then;
     a second one kills it at once. Never raises for a limit, a bad exit status or a program that cannot be started:
     those are results, and `Result.check()` raises for them.
     """
     records = Records() if record else None
     parent = _Kept() if keeper else _Ours()
-    with parent, _session(limits, parent.spawn, records, pty=pty) as session:
+    with parent, _session(limits, config, parent.spawn, records, pty=pty) as session:
         if session.start(argv, input=input, cwd=cwd, env=env, pty=pty, output=output):
             block(session.driver)
     return _result(session, records)
@@ -92,6 +97,7 @@ async def run_async(
     output: str = CAPTURE,
     record: bool = False,
     keeper: bool = False,
+    config: "Path | None" = None,
 ) -> Result:
     """Do the same as `run`, with the same words, under asyncio or trio, whichever runs this coroutine.
 
@@ -103,13 +109,15 @@ async def run_async(
 
     records = Records() if record else None
     parent = _Kept() if keeper else _Ours()
-    with parent, _session(limits, parent.spawn, records, pty=pty) as session:
+    with parent, _session(limits, config, parent.spawn, records, pty=pty) as session:
         if session.start(argv, input=input, cwd=cwd, env=env, pty=pty, output=output):
             await drive(session.driver)
     return _result(session, records)
 
 
-def watch(popen: "subprocess.Popen[Any]", limits: Limits | None = None) -> Result:
+def watch(
+    popen: "subprocess.Popen[Any]", limits: Limits | None = None, *, config: "Path | None" = None
+) -> Result:
     """Watch a process that `subprocess` started, until it ends or a limit stops its whole tree.
 
     Its pipes, where it has some, are read here from now on: do not read them elsewhere, and feed its stdin before
@@ -121,7 +129,7 @@ def watch(popen: "subprocess.Popen[Any]", limits: Limits | None = None) -> Resul
     """
     if popen.returncode is not None:
         raise UsageError(f"process {popen.pid} has ended already, there is nothing to watch")
-    with _session(limits, spawn_in) as session:
+    with _session(limits, config, spawn_in) as session:
         session.over(popen)
         block(session.driver)
     return _result(session)
@@ -162,13 +170,14 @@ class _Kept(_Ours):
 
 def _session(
     limits: Limits | None,
+    config: "Path | None",
     spawner: "Callable[[Launch], Child]",
     records: Records | None = None,
     *,
     pty: bool = False,
 ) -> Session:
     """Return a run that is to begin. A program that is known, an agent, is observed."""
-    resolved = _resolved(limits)
+    resolved = _resolved(limits, config)
 
     def observe(
         argv: list[str], process: "Process", tree: "Tree", say: "Callable[[str], object]"
@@ -180,12 +189,19 @@ def _session(
     return Session(resolved, spawner, records=records, observer=observe)
 
 
-def _resolved(limits: Limits | None) -> Resolved:
+def _resolved(limits: Limits | None, config: "Path | None") -> Resolved:
     """Return what holds for a run that begins now; a variable that is refused warns at the line of the call."""
-    resolved = (limits or Limits()).resolve()
+    resolved = (limits or Limits()).resolve(told=None if config is None else _told(config))
     for complaint in resolved.complaints:
         warnings.warn(f"longwatch: {complaint}", stacklevel=4)
     return resolved
+
+
+def _told(config: "Path") -> "Told":
+    """Return what a file says. Raises UsageError."""
+    from longwatch.config.as_options import read  # noqa: PLC0415 - it costs more than all the rest, and few name one
+
+    return read(os.fspath(config), "run", who="config ")
 
 
 def _result(session: Session, records: Records | None = None) -> Result:

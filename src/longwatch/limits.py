@@ -8,15 +8,17 @@ import math
 import os
 
 from longwatch.core.record import Plain
-from longwatch.core.spec import MINUTE, NONE, NOTIFY, SECOND, STOP, LimitSpec
+from longwatch.core.spec import MINUTE, NONE, NOTIFY, NUDGE, SECOND, STOP, LimitSpec
 from longwatch.errors import UsageError
-from longwatch.options import VARIABLE, from_environment, options_for
+from longwatch.options import DEFAULT, from_environment, options_for
 from longwatch.units import format_duration, parse_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from longwatch.options import Told
 
 Span = float | int | str | None
 #: Beyond a century a limit is none; it also keeps huge numbers out of timers.
@@ -85,7 +87,7 @@ class Limits:
     `stall`, `call`, `ask` and `loop` never act.
 
     A field that is left out is taken from its variable (LONGWATCH_IDLE, LONGWATCH_KILL_AFTER for `grace`; of a guard
-    LONGWATCH_GUARD_IDLE), else it is the built-in. 0, None, "off", negative and non-finite numbers switch a limit
+    LONGWATCH_GUARD_IDLE), then of a run from the file of `config=`, else it is the built-in. 0, None, "off", negative and non-finite numbers switch a limit
     off. Raises UsageError for a text that is no duration and for an action that is none; not for a variable that is
     wrong: that warns when the run begins, and leaves the built-in.
     """
@@ -127,15 +129,19 @@ class Limits:
                 raise UsageError(f"idle_action {idle_action!r}: write one of {', '.join(_ACTIONS)}")
             self._given["idle_action"] = idle_action
 
-    def resolve(self, environ: "Mapping[str, str]" = os.environ, user: str = "run") -> Resolved:
-        """Return what holds for a run (or, `user` being "guard", a stream) that begins now.
+    def resolve(
+        self, environ: "Mapping[str, str]" = os.environ, user: str = "run", told: "Told | None" = None
+    ) -> Resolved:
+        """Return what holds for a run (or, `user` being "guard", a stream) that begins now; `told` is what a file says.
 
-        Given fields, then variables, then built-ins.
+        Given fields, then variables, then the file, then built-ins.
         """
         known = {option.name: option for option in options_for(user)}
         fields = {name: _OPTION.get(name, name) for name in (*_SPANS, "loop", "idle_action")}
         wanted = {known[o].variable for name, o in fields.items() if o in known and name not in self._given}
-        values = from_environment({name: text for name, text in environ.items() if name in wanted}, user)
+        values = from_environment(
+            {name: text for name, text in environ.items() if name in wanted}, user, told
+        )
 
         def find(name: str) -> "Any":
             option = fields[name]
@@ -145,12 +151,13 @@ class Limits:
         budgets = self._budgets
         if isinstance(found["call"], dict):
             # Of a run, by tool; nobody named the built-in, and a library's run that nobody observes has no calls.
-            named = found["call"] if values.source("call") == VARIABLE else {}
+            named = found["call"] if values.source("call") != DEFAULT else {}
             budgets, found["call"] = {**named, **self._budgets}, named.get("", 0)
         derived = user == "guard" and found["soft"] is None
         if derived:
             found["soft"] = wrap_up(found["ceiling"])
-        steps = {**_STEPS, "idle": find("idle_action")}
+        said = {"idle": find("idle_action"), **(told["action"][0] if told and "action" in told else {})}
+        steps = {**_STEPS, **{name: NOTIFY if step == NUDGE else step for name, step in said.items()}}
         specs = {
             name: LimitSpec(
                 span, steps.get(name, STOP), budgets if name == "call" else None,
@@ -158,10 +165,10 @@ class Limits:
             )
             for name, span in found.items() if span > 0 or (name == "call" and any(budgets.values()))
         }  # fmt: skip
-        by_variable = {
-            name for name, option in fields.items() if option in known and values.source(option) == VARIABLE
+        by_others = {
+            name for name, option in fields.items() if option in known and values.source(option) != DEFAULT
         }
-        chosen = frozenset((*self._given, *by_variable, *(("call",) if self._budgets else ())))
+        chosen = frozenset((*self._given, *by_others, *(("call",) if self._budgets else ())))
         return Resolved(specs, find("grace"), values.warnings, find("loop"), chosen)
 
     def __eq__(self, other: object) -> bool:
@@ -218,4 +225,4 @@ def _shown(value: int | str) -> str:
     return format_duration(value) if value else "off"
 
 
-__all__ = ["UNSET", "Limits", "Resolved", "milliseconds"]
+__all__ = ["UNSET", "Limits", "Resolved", "Unset", "milliseconds"]

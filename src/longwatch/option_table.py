@@ -11,6 +11,9 @@ SOURCES = ("output", "stdout", "stderr", "screen", "transcript")
 GROUPS = ("limits", "evidence", "stopping", "program", "records", "general")
 
 
+#: Who may set an option, the strongest last.
+SETTERS = ("default", "preset", "file", "variable", "flag")
+
 #: What a variable's name begins with, by the first verb of an option that has variables; `run` is the library too.
 PREFIXES = {
     "run": "LONGWATCH_",
@@ -51,8 +54,13 @@ class Option:
 
     @property
     def key(self) -> str | None:
-        """Its key in a file; None for what asks a question instead of setting something."""
-        return None if self.name in ("help", "version") else self.name.replace("-", "_")
+        """Its key in a file; None for what sets nothing itself."""
+        return None if self.asks or self.name == "config" else self.name.replace("-", "_")
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks a question instead of setting something."""
+        return self.name in ("help", "version")
 
     @property
     def repeatable(self) -> bool:
@@ -65,6 +73,7 @@ _WATCH = ("run", "watch")
 _TIMEOUT = ("timeout",)
 _TOOLS = ("tool", "mcp")
 _LEAN = ("run", "timeout", "tool")
+_FILED = ("run", "watch", "tool", "mcp")
 _GUARD = ("guard",)
 
 OPTIONS: tuple[Option, ...] = (
@@ -291,6 +300,12 @@ OPTIONS: tuple[Option, ...] = (
         "root", ("--root",), "folders", "DIR", (".",), "program", ("mcp",),
         "A folder that commands may be started in, or below.",
         "The folder that the server was started in: agents start it in the project that they work on.",
+    ),
+    Option(
+        "config", ("--config",), "file", "FILE", None, "general", _FILED,
+        "Take from this longwatch.toml what no flag and no variable says.",
+        "Unset: no file is read, wherever one lies; LONGWATCH_CONFIG says whose daemon is meant, and nothing here. Of the "
+        "file `[defaults]` counts, and of `run` and `watch` the `[harness.NAME]` that `--name` names.",
     ),
     Option(
         "help", ("-h", "--help"), "flag", "", False, "general", _LEAN,

@@ -1,7 +1,7 @@
-"""Reading options: flags, variables and built-ins, by the table in `option_table`.
+"""Reading options: flags, variables, a file and built-ins, by the table in `option_table`.
 
 Three rules. Options end at the first operand or at `--`, so that the command's own flags stay its own. Of flag,
-variable and built-in the first that is given wins, and every value knows who set it. A wrong flag is an error of one
+variable, file and built-in the first that is given wins, and every value knows who set it. A wrong flag is an error of one
 line; a wrong variable warns once and leaves the built-in, because it may have been set for something else. Those of
 the command tool were set for it alone, by the human whose limits they are: there a wrong one is an error too.
 
@@ -12,18 +12,22 @@ This module is read before the child is spawned: it imports nothing that takes t
 import os
 
 from longwatch.errors import UsageError
-from longwatch.option_table import OPTIONS, Option
+from longwatch.option_table import OPTIONS, SETTERS, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     #: What the command line said: option, the flag as it was written, its text (a flag's is yes or no).
     Said = tuple[Option, str, str]
+    #: What a file says of options, by their names: the value, and the place where it stands (`longwatch.toml:3`).
+    Told = Mapping[str, tuple[Any, str]]
+    #: Who reads it: asked for a path, a verb, and the name of the run if it was given one.
+    Reader = Callable[[str, str, str | None], Told]
 
 RUN_OPTIONS: tuple[Option, ...] = tuple(option for option in OPTIONS if "run" in option.verbs)
-DEFAULT, PRESET, VARIABLE, FLAG = "default", "preset", "variable", "flag"
+DEFAULT, PRESET, FILE, VARIABLE, FLAG = SETTERS
 _USAGE = {
     "run": "run: no command to run; write longwatch run [OPTIONS] -- COMMAND [ARG]...",
     "timeout": "timeout: {} missing; write longwatch timeout [OPTIONS] DURATION COMMAND [ARG]...",
@@ -39,10 +43,11 @@ class Values:
     `warnings` are lines about variables that were refused, without our name in front.
     """
 
-    __slots__ = ("_given", "_options", "warnings")
+    __slots__ = ("_file", "_given", "_options", "warnings")
 
     def __init__(self, options: "Sequence[Option]") -> None:
         self._options = {option.name: option for option in options}
+        self._file: dict[str, tuple[Any, str]] = {}
         self._given: dict[str, tuple[str, object]] = {}
         self.warnings: list[str] = []
 
@@ -53,11 +58,24 @@ class Values:
 
     def get(self, name: str) -> "Any":
         """Return the value of an option: ms, bytes, a signal's number, text, bool; 0 is off, None is unset."""
-        return self._given[name][1] if name in self._given else self._options[name].default
+        told = self._file.get(name)
+        if name not in self._given:
+            return self._options[name].default if told is None else told[0]
+        value = self._given[name][1]
+        # Of what has entries (budgets of tools, steps of limits) each stands for itself, as the keys of the file do.
+        return {**told[0], **value} if told is not None and isinstance(value, dict) else value
 
     def source(self, name: str) -> str:
-        """Return who set it: `default`, `preset`, `variable` or `flag`."""
-        return self._given[name][0] if name in self._given else DEFAULT
+        """Return who set it: `default`, `preset`, `file`, `variable` or `flag`."""
+        return self._given[name][0] if name in self._given else FILE if name in self._file else DEFAULT
+
+    def place(self, name: str) -> str:
+        """Return where in the file it stands: `longwatch.toml:3`. Only for what the file says."""
+        return self._file[name][1]
+
+    def own(self, name: str) -> "Any":
+        """Return what somebody said beside the file; None where nobody did."""
+        return self._given[name][1] if name in self._given else None
 
     def put(self, name: str, value: object, source: str) -> None:
         """Set an option's value; one that adds up is joined with what the same source said before."""
@@ -66,9 +84,20 @@ class Values:
             value = _joined(before[1], value)
         self._given[name] = (source, value)
 
+    def take(self, told: "Told") -> None:
+        """Take what a file says; it holds where nobody else says anything."""
+        self._file = {name: each for name, each in told.items() if name in self._options}
+
+    def take_file(self, verb: str, read: "Reader") -> None:
+        """Read the file that `--config` names, if it names one. Raises UsageError with a line for all that is wrong."""
+        path = self.get("config")
+        if path is not None:
+            self.take(read(path, verb, self.get("name") if "name" in self._options else None))
+
     def drop(self, name: str) -> None:
-        """Fall back to the built-in."""
-        self._given.pop(name, None)
+        """Let go of what the strongest said."""
+        if self._given.pop(name, None) is None:
+            self._file.pop(name, None)
 
     def __getattr__(self, name: str) -> "Any":
         try:
@@ -83,12 +112,13 @@ def options_for(verb: str) -> tuple[Option, ...]:
 
 
 def parse(
-    verb: str, argv: "Sequence[str]", environ: "Mapping[str, str] | None" = None
+    verb: str, argv: "Sequence[str]", environ: "Mapping[str, str] | None" = None, read: "Reader | None" = None
 ) -> tuple[Values, list[str]]:
     """Read the words behind a verb; return the values and the operands (of `timeout` the duration comes first).
 
-    `run` and `tool` also read the variables of `environ` (None: those of this process). `--help` and `--version` end
-    the reading, and nothing is missing then. Raises UsageError for a wrong flag, and for a wrong variable of `tool`.
+    `run` and `tool` also read the variables of `environ` (None: those of this process), and by `read` the file that
+    `--config` names. `--help` and `--version` end the reading, and nothing is missing then. Raises UsageError for a
+    wrong flag, a wrong file, and a wrong variable of `tool`.
     """
     options = options_for(verb)
     said, operands = _split(verb, options, argv)
@@ -97,6 +127,8 @@ def parse(
         values.put(option.name, _refused_as(f"{flag} ", option, text), FLAG)
     if values.help or values.version:
         return values, []
+    if read is not None:
+        values.take_file(verb, read)
     if verb != "timeout":
         _read_variables(values, os.environ if environ is None else environ, strict=verb in _STRICT)
     if verb == "run":
@@ -106,26 +138,34 @@ def parse(
     return values, operands
 
 
-def of_flags(verb: str, flags: "Mapping[str, object]", environ: "Mapping[str, str] | None" = None) -> Values:
+def of_flags(
+    verb: str,
+    flags: "Mapping[str, object]",
+    environ: "Mapping[str, str] | None" = None,
+    read: "Reader | None" = None,
+) -> Values:
     """Return the values of a verb whose flags click has read (None: not given), with the variables of `tool` and `mcp`.
 
-    Raises UsageError for a variable that is wrong.
+    A watched process has all that a run has. Raises UsageError for a variable or a file that is wrong.
     """
-    values = Values(options_for(verb))
+    values = Values(RUN_OPTIONS if verb == "watch" else options_for(verb))
     for name, value in flags.items():
         if value is not None:
             values.put(name.replace("_", "-"), value, FLAG)
+    if read is not None:
+        values.take_file(verb, read)
     if verb in _STRICT:
         _read_variables(values, os.environ if environ is None else environ, strict=True)
     return values
 
 
-def from_environment(environ: "Mapping[str, str]", verb: str = "run") -> Values:
-    """Return what the variables of `environ` say to the library (`run`) or to a guard, which have no flags.
+def from_environment(environ: "Mapping[str, str]", verb: str = "run", told: "Told | None" = None) -> Values:
+    """Return what the variables of `environ`, and a file, say to the library (`run`) or to a guard, without flags.
 
     Raises nothing: a wrong variable warns (`Values.warnings`).
     """
     values = Values(options_for(verb))
+    values.take(told or {})
     _read_variables(values, environ)
     if verb == "run":
         _check(values)
@@ -232,14 +272,9 @@ def _full(verb: str, flags: dict[str, Option], flag: str) -> str:
     begun = [name for name in flags if name.startswith(flag)] if verb == "timeout" and len(flag) > 2 else []
     if len(begun) == 1:
         return begun[0]
-    if begun:
-        raise UsageError(f"{flag} could be {' or '.join(begun)}; write it out")
-    from longwatch.units import nearest, shown  # noqa: PLC0415 - see the module's docstring
+    from longwatch.option_doubts import unknown  # noqa: PLC0415 - see the module's docstring
 
-    names = [name[2:] for name in flags if name[:2] == "--"]
-    guess = nearest(flag[2:], names) if flag[:2] == "--" else None
-    hint = f"did you mean --{guess}?" if guess else f"longwatch {verb} --help lists all"
-    raise UsageError(f"unknown option {shown(flag)}; {hint}")
+    raise unknown(verb, flag, flags, begun)
 
 
 def _next(option: Option, flag: str, words: list[str]) -> str:
@@ -273,36 +308,17 @@ def _read_variables(values: Values, environ: "Mapping[str, str]", *, strict: boo
         except UsageError as error:
             if strict:
                 raise
-            _fall_back(values, option, str(error))
+            from longwatch.option_doubts import fall_back  # noqa: PLC0415 - see the module's docstring
 
-
-def _fall_back(values: Values, option: Option, problem: str) -> None:
-    from longwatch.option_kinds import describe  # noqa: PLC0415 - see the module's docstring
-
-    values.drop(option.name)
-    values.warnings.append(f"{problem}; the built-in is used: {describe(option, option.default)}")
+            fall_back(values, option, str(error))
 
 
 def _check(values: Values) -> None:
-    """Refuse what contradicts itself."""
-    if not values.nudge:
-        _contradiction(
-            values, "idle-action", values.idle_action == "nudge", "nudge", "nothing to type; add --nudge TEXT"
-        )
-        nudged = next((limit for limit, action in (values.action or {}).items() if action == "nudge"), None)
-        _contradiction(values, "action", nudged, f"{nudged}=nudge", "nothing to type; add --nudge TEXT")
-    if not values.effect:
-        _contradiction(values, "check", values.check, "COMMAND", "nothing waits for it; add --effect 10m")
+    """Refuse what contradicts itself; few runs say what could."""
+    if values.idle_action == "nudge" or values.action or values.check:
+        from longwatch.option_doubts import check  # noqa: PLC0415 - see the module's docstring
 
-
-def _contradiction(values: Values, name: str, found: object, word: str, problem: str) -> None:
-    """Refuse a flag whose counterpart is missing; a variable warns and leaves the built-in."""
-    if not found:
-        return
-    option = next(option for option in RUN_OPTIONS if option.name == name)
-    if values.source(name) == FLAG:
-        raise UsageError(f"{option.flags[0]} {word}: {problem}")
-    _fall_back(values, option, f"{option.variable}={word}: {problem}")
+        check(values)
 
 
 def _joined(before: object, value: object) -> object:

@@ -107,10 +107,9 @@ def _is_secret(name: str) -> bool:
 
 def _pieces(secret: str) -> "Iterable[str]":
     yield secret
-    _, address, rest = secret.partition("://")
-    user, at, _ = rest.partition("@")
+    user, at, _ = secret.partition("://")[2].partition("@")
     password = user.partition(":")[2]
-    if address and at and len(password) >= _GUESSED:
+    if at and len(password) >= _GUESSED:
         yield password
     lines = secret.splitlines()
     if len(lines) > 1:

@@ -26,9 +26,8 @@ from longwatch.api.client import (
     OtherVersionError,
     RefusedError,
     WrongWordsError,
-    find,
-    running,
 )
+from longwatch.api.finding import find, running
 from longwatch.daemon.asking import REFUSED, UNIX, Caller, Refusal
 from longwatch.posix.identity import identity
 from longwatch.store.writer import LedgerWriter

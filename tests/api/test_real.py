@@ -1,5 +1,6 @@
 """The API in front of a real supervisor: it cannot hold that up, and keeps what its document says."""
 
+import json
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from schemathesis.generation import GenerationMode
 
 import helpers
 from helpers import wait_until
-from longwatch.api.client import Daemon, find
+from longwatch.api.client import Daemon
+from longwatch.api.finding import find
 
 TOKEN = "a-token-that-nobody-guesses"
 QUIET = """
@@ -41,6 +44,16 @@ command = ["true"]
 [[harness.job.trigger]]
 name = "now"
 kind = "channel"
+"""
+HOOKED = """
+[web]
+webhooks = "127.0.0.1:%d"
+[harness.job]
+command = ["true"]
+[[harness.job.trigger]]
+name = "push"
+verify = "bearer"
+secret = "${TOKEN}"
 """
 Start = Callable[[str], Daemon]
 
@@ -148,6 +161,32 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+@pytest.mark.capability("CAP-121")
+def test_a_delivery_that_is_sent_again_after_a_crash_fires_nothing(start: Start):
+    """Whoever was told that a delivery is taken in is told so by the next daemon too, and there is one run of it."""
+    port = free_port()
+    daemon = start(HOOKED % port)
+    assert send(port, "d-1") == (202, False)
+    killed = daemon.health()["pid"]
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: not helpers.alive(killed))
+    daemon = start(HOOKED % port)
+    assert send(port, "d-1") == (200, True)
+    assert send(port, "d-2") == (202, False)
+    wait_until(lambda: len(daemon.runs(harness="job")["runs"]) == 2)
+
+
+def send(port: int, delivery: str) -> tuple[int, bool]:
+    """Send a webhook; return its answer's status, and whether it was taken in before."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/hooks/job/push",
+        b"{}",
+        {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": delivery},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.status, json.loads(answer.read()).get("duplicate", False)
 
 
 @pytest.mark.soak

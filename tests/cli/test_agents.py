@@ -149,7 +149,7 @@ def test_a_question_holds_and_is_told_once(claude: Claude, on_disk: bool) -> Non
     )  # fmt: skip
     assert done.code == 0, done.err
     assert len(done.said) == 1, done.err
-    assert "a question waits for an answer since 1s (--ask 1s)" in done.said[0]
+    assert "a question has waited 1s for its answer (--ask 1s)" in done.said[0]
     assert [rung["limit"] for rung in done.report["rungs"]] == ["ask"]
     assert done.report["agent"]["questions"] == []
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ import harnesses
 import helpers
 import terminals
 from helpers import LONGWATCH, Screen
+from longwatch.api import client
+from longwatch.cli import attach as attaching
 from longwatch.cli.leaving import Leaving
 from terminals import CTRL_BACKSLASH, CTRL_C, FULL_SCREEN
 
@@ -87,6 +90,34 @@ class TestTyping:
             last = screen.text.split()[-1]
             helpers.wait_until(lambda: screen.text.split()[-1] != last)
             assert leave(screen) == 0
+
+    def test_keys_that_leave_are_not_behind_those_that_wait(self, monkeypatch):
+        """Nobody has to wait for a program that does not read; what has room arrives whole, in pieces, in order."""
+        typed, taken, room = [b"abc", b"\x1c", b"d"], [], False
+
+        class Here:
+            path = ""
+
+            def send(self, name, keys):
+                if not room:
+                    raise client.NotNowError("no room")
+                taken.append(keys)
+
+        monkeypatch.setattr(attaching, "_read", lambda fd: typed.pop(0))
+        attached = attaching.Attached(Here(), "web", {"run": "web-1", "log": ""}, read_only=False)
+        silent = SimpleNamespace(read=list)
+        for _ in range(3):
+            attached._turn({0}, silent, -1)
+        assert attached._keys.over
+        attached._keys.over = False
+        typed.append(b"x" * attaching._KEYS)
+        attached._turn({0}, silent, -1)
+        assert taken == []
+        room = True
+        attached._turn(set(), silent, -1)
+        assert (b"".join(taken), len(taken)) == (b"abc" + b"x" * attaching._KEYS, 2)
+        attached._turn(set(), silent, -1)
+        assert len(taken) == 2
 
     def test_what_has_no_room_waits_with_us(self, harness, tmp_path):
         """Far more than a program and the daemon take is typed: all of it arrives when the program reads."""

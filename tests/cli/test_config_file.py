@@ -124,10 +124,7 @@ def test_explain_a_harness(folder: Path) -> None:
             "timeout: no such key of a resident harness; longwatch config explain web lists all",
         ),
         (["web", "--preset", "claude"], "config explain: a harness has its own preset; leave --preset out"),
-        (
-            ["--config", "x"],
-            "config explain: --config without a NAME; write longwatch config explain --config FILE NAME",
-        ),
+        (["--config", "x"], "--config x: no such file; longwatch init writes a first one"),
     ],
 )
 def test_wrong_words(folder: Path, words: list[str], line: str) -> None:

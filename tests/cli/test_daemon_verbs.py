@@ -13,7 +13,7 @@ import pytest
 
 from helpers import LONGWATCH, Finished, alive, environment, run_cli, wait_until
 from longwatch.cli import at_daemon, harnesses
-from longwatch.core import daemon_facts, service_facts
+from longwatch.core import daemon_facts, firing_facts, service_facts
 from longwatch.daemon import narration
 
 pytestmark = pytest.mark.long
@@ -75,7 +75,7 @@ def test_a_day_with_a_daemon(up: Place) -> None:
     wait_until(lambda: up.harness("bad")["gave_up"])
     listed = up("ls").out
     assert re.search(r"clock +\d+ .*running", listed)
-    assert "gave up: it fails at once, each time with the same words: cannot log in" in listed
+    assert "gave up: it failed soon after each start, with the same error: cannot log in" in listed
     assert re.search(r"greet .*waits for .*06:00", listed)
     told = up.json("ls")
     assert told["from"] == "daemon and run folders"
@@ -85,7 +85,7 @@ def test_a_day_with_a_daemon(up: Place) -> None:
     described = up("describe", "clock").out
     assert "call 1h, then notify (built-in)" in described
     assert "limits" in described
-    assert "longwatch restart bad begins anew" in up("why", "bad").out
+    assert "to begin anew: longwatch restart bad" in up("why", "bad").out
     assert up.json("why", "bad")["harness"]["gave_up"] == "alike"  # type: ignore[index]
 
     fired = up("trigger", "greet", "--payload", "-", "--wait", input="the event\n")
@@ -211,7 +211,7 @@ def test_in_the_foreground_it_tells_what_happens_and_ends_with_everything(place:
     assert re.search(r"clock: starts as clock-\w{6}\n", text)
     assert "bad: exited with status 1 after " in text
     assert "bad: starts again in " in text
-    assert "clock: stopped (shutdown)" in text
+    assert "clock: stopped on request (along with longwatch) after " in text
     assert not alive(pid)
 
 
@@ -220,7 +220,7 @@ def test_every_fact_has_a_line_or_is_told_by_another() -> None:
     silent = {
         service_facts.StateChanged,
         service_facts.Recovered,
-        service_facts.TriggerReceived,
+        firing_facts.TriggerReceived,
         service_facts.StaleDropped,
     }
     silent |= {daemon_facts.DaemonStarted, daemon_facts.DaemonStopping, daemon_facts.NotifyDelivered}
@@ -233,12 +233,12 @@ def test_every_fact_has_a_line_or_is_told_by_another() -> None:
 @pytest.mark.parametrize(
     ("fact", "said"),
     [
-        (service_facts.Stalled(0, "a", "a-1", 90_000, 60_000, "restart", 2, gave_up=False), "a: no successful call for 1m30s, 2 times in a row; it is restarted"),
-        (service_facts.Stalled(0, "a", "a-1", 90_000, 60_000, "notify", 6, gave_up=True), "a: no successful call for 1m30s, 6 times in a row; only reported"),
+        (service_facts.Stalled(0, "a", "a-1", 90_000, 60_000, "restart", 2, gave_up=False), "a: no successful call for 1m30s (window 1m), 2 stalls in a row; it is restarted"),
+        (service_facts.Stalled(0, "a", "a-1", 90_000, 60_000, "notify", 6, gave_up=True), "a: no successful call for 1m30s (window 1m), 6 stalls in a row; its stalls are only reported from now on"),
         (service_facts.RestartPlanned(0, "a", 0, "failed"), "a: starts again"),
-        (service_facts.GaveUp(0, "a", "intensity", ""), "a: gave up: its budget of restarts is spent; longwatch restart a begins anew"),
-        (service_facts.FiringMissed(0, "a", 1, 2, 2), "a: 2 due times were missed"),
-        (daemon_facts.TickLate(0, 5_000), "nobody looked for 5s: stopped, asleep, or starved; that silence counts for nobody"),
+        (service_facts.GaveUp(0, "a", "intensity", ""), "a: gave up: it was restarted too often; to begin anew: longwatch restart a"),
+        (firing_facts.FiringMissed(0, "a", 1, 2, 2), "a: 2 due times were missed"),
+        (daemon_facts.TickLate(0, 5_000), "the supervisor was held up for 5s (stopped, asleep or starved); silence in that time does not count"),
         (daemon_facts.LedgerFailed(0, "no space left"), "the ledger cannot be written: no space left"),
     ],
 )  # fmt: skip
@@ -253,7 +253,7 @@ def test_facts_in_words(fact: object, said: str) -> None:
         ({"state": "running"}, "running"),
         ({"state": "stopped", "intent": True, "kind": "triggered"}, "waits to be fired"),
         ({"state": "stopped", "intent": True, "kind": "resident"}, "stopped"),
-        ({"state": "failed", "gave_up": "intensity"}, "gave up: its budget of restarts is spent"),
+        ({"state": "failed", "gave_up": "intensity"}, "gave up: it was restarted too often"),
         ({"state": "stopped", "holds": [{"kind": "budget", "reason": "5 USD a day are spent", "until": None}]}, "stopped, held: 5 USD a day are spent"),
         ({"state": "running", "pending_restart": True, "blind": "no record was read"}, "running, no record was read, pending restart"),
     ],

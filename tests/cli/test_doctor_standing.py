@@ -10,7 +10,7 @@ import pytest
 
 import helpers
 from longwatch import __version__, paths
-from longwatch.api import client
+from longwatch.api import finding
 from longwatch.api.client import NoAnswerError
 from longwatch.cli import standing
 from longwatch.cli.machine import FINE, WEAKER, WRONG
@@ -86,7 +86,7 @@ def test_a_place_where_no_daemon_could_listen_is_wrong(file: Path, monkeypatch: 
     def refuse(*_: object) -> None:
         raise StoreError("too long for a socket's path")
 
-    monkeypatch.setattr(client, "find", refuse)
+    monkeypatch.setattr(finding, "find", refuse)
     assert standing.daemon(Place(str(file))) == (WRONG, "too long for a socket's path", None)
 
 
@@ -182,7 +182,7 @@ def test_the_ledger_is_looked_at_and_not_touched(state: Path) -> None:
     assert standing.ledger(Place(None)).detail.endswith("rollback journal")
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
     found = standing.ledger(Place(None))
-    assert (found.status, found.next) == (WRONG, "longwatch runs sets a damaged file aside")
+    assert (found.status, found.next) == (WRONG, standing._DAMAGED)
     assert path.read_bytes()[16:20] == b"\xff" * 4
 
 

@@ -10,6 +10,7 @@ import pytest
 from folders import verb
 from longwatch.api import client
 from longwatch.cli import events
+from longwatch.cli.render import when
 from longwatch.paths import daemon_id, rfc3339
 from longwatch.store.ledger import Ledger
 
@@ -171,7 +172,7 @@ def test_following_without_a_daemon_fails_aloud(state: Path, file: Path, capsys:
 def test_following_asks_the_daemon(
     state: Path, file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon that answers tells all that is asked for; when it ends, the verb says so (3)."""
+    """A daemon that answers tells all that is asked for, of what was before as much; when it ends, the verb says so (3)."""
     happened(state, file, *STORY)
     asked: list[tuple[int | None, tuple[str, ...]]] = []
 
@@ -189,5 +190,19 @@ def test_following_asks_the_daemon(
     assert (said.code, said.err) == (3, "longwatch: no daemon listens\n")
     assert [json.loads(line)["event"] for line in said.out.splitlines()] == ["stalled", "dropped"]
     assert asked == [(2, ("web",))]
+    for words in (("-n", "1"), ("--since", "1", "-n", "1"), ("--since", "2", "-n", "9"), ()):
+        verb(capsys, "events", "-f", *words)
+    assert [since for since, _ in asked[1:]] == [2, 2, 2, None]
     monkeypatch.setattr(Daemon, "events", lambda *_, **__: iter(()))
     assert verb(capsys, "events", "-f").code == 0
+
+
+def test_instants_and_spans_are_told_as_what_they_are() -> None:
+    """Numbers of milliseconds are for programs; other numbers stay as they are."""
+    told = events._details(
+        {"event": "x", **dict.fromkeys(("due", "first", "until"), START), **dict.fromkeys(("after", "idle", "span", "window"), 90_000), "count": 90_000}
+    )  # fmt: skip
+    at = when(rfc3339(START))
+    instants = [f"{key}={at}" for key in ("due", "first", "until")]
+    spans = [f"{key}=1m30s" for key in ("after", "idle", "span", "window")]
+    assert told == "  ".join([*instants, *spans, "count=90000"])

@@ -15,12 +15,12 @@ import folders
 import helpers
 from folders import verb
 from longwatch.cli import following, logs
-from longwatch.cli.logs import Cleaner
+from longwatch.cli.cleaner import Cleaner
 from longwatch.posix import now
 from longwatch.posix.identity import Identity, identity
 from longwatch.runtime.agent_log import AgentLog
 from longwatch.runtime.rundir import RunDir
-from longwatch.store.queries import live_runs
+from longwatch.store.run_folders import live_runs
 
 Capture = pytest.CaptureFixture[str]
 

@@ -21,7 +21,8 @@ from longwatch.paths import daemon_folder, daemon_id
 from longwatch.posix import now
 from longwatch.posix.rotated import Place, Rotated
 from longwatch.runtime.agent_log import AgentLog
-from longwatch.runtime.logfile import Logs, ended, started
+from longwatch.runtime.logs import Logs
+from longwatch.runtime.marks import ended, started
 
 ONE, TWO, THREE = "web-aaaaaa", "web-bbbbbb", "web-cccccc"
 

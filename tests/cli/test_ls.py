@@ -46,7 +46,7 @@ def test_two_clocks_are_shown(state: Path, capsys: Capture) -> None:
     assert after["progress_ms_ago"] >= 120_000
     out = verb(capsys, "ls").out
     assert "PROGRESS" in out.splitlines()[0]
-    assert all(word in out for word in (run.run, "5m", "2m ago", "idle 5s (0s left)"))
+    assert all(word in out for word in (run.run, "5m", "2m ago", "idle 5s (reached)"))
 
 
 @pytest.mark.fault("B7", "A4")
@@ -265,3 +265,9 @@ def test_live_by_a_real_process(state: Path, capsys: Capture) -> None:
         folders.make(state, run=new_run_id("x"), supervisor=identity(process.pid)).close()
         assert one(capsys)["pid"] == process.pid
     assert verb(capsys, "ls").out == ""
+
+
+def test_it_opens_no_database() -> None:
+    """What shows what goes on now does not load what keeps the past."""
+    script = "import sys, longwatch.cli.ls, longwatch.api.client; print('sqlite3' in sys.modules)"
+    assert helpers.run_command([sys.executable, "-c", script], measured=False).out == "False\n"

@@ -170,7 +170,7 @@ def test_an_open_run_has_a_question_mark_when_no_daemon_answers(state: Path, cap
     (row,) = verb(capsys, "runs").out.splitlines()[1:]
     assert "running?" in row.split()
     assert row.split()[2] == "?"
-    assert "started by schedule, not over on record" in row
+    assert "started by the clock, no end on record yet" in row
     assert json.loads(verb(capsys, "runs", "--json").out)["runs"][0]["daemon_answers"] is False
     daemon_lives(state)
     (row,) = verb(capsys, "runs").out.splitlines()[1:]
@@ -250,10 +250,10 @@ def test_other_verbs_go_on_beside_an_open_run(state: Path, capsys: Capture) -> N
     assert verb(capsys, "ls", "-a").code == 0
     said = verb(capsys, "why", "web")
     assert said.code == 0
-    assert "not over on record" in said.out
+    assert "no end on record yet" in said.out
     assert "ended: None" not in said.out
     assert verb(capsys, "logs", "web").code == 1
     done = folders.ended(state, "build")
     assert done in verb(capsys, "why").out
     harness_run(state, "web-bbbbbb", 0.5, outcome="stalled")
-    assert "stopped by longwatch: its stalled limit" in verb(capsys, "why", "web").out
+    assert "stopped by longwatch: its stall limit was reached" in verb(capsys, "why", "web").out

@@ -17,7 +17,7 @@ import helpers
 from folders import verb
 from longwatch.cli import stop
 from longwatch.posix.identity import REFUSED, Identity
-from longwatch.store.queries import live_runs
+from longwatch.store.run_folders import live_runs
 
 Capture = pytest.CaptureFixture[str]
 
@@ -88,6 +88,9 @@ def test_ends_that_are_no_stop(state: Path, capsys: Capture) -> None:
     with supervisor(state, report={**STOPPED, "stopped": None, "survivors": ["7 stuck"]}) as (run, _):
         said = verb(capsys, "stop", run)
     assert (said.code, said.err) == (1, f"longwatch: {run}: still alive: 7 stuck\n")
+    with supervisor(state, report={**STOPPED, "survivors": ["7 stuck"]}) as (run, _):
+        said = verb(capsys, "stop", run, "--json")
+    assert (said.code, json.loads(said.out)["report"]["survivors"]) == (1, ["7 stuck"])
     with supervisor(state, report=None) as (run, _):
         said = verb(capsys, "stop", run)
     assert said.code == 1
@@ -155,7 +158,7 @@ def test_a_stranger_is_never_signalled(state: Path, capsys: Capture) -> None:
 
 
 def folders_of(state: Path) -> Any:
-    from longwatch.store.queries import folders as all_folders
+    from longwatch.store.run_folders import folders as all_folders
 
     return all_folders(str(state))[0]
 

@@ -159,7 +159,11 @@ class TestLimits:
     def test_the_variables_of_the_server(self):
         """The server's options have the same variables, and read them in the same way."""
         shared = {option.name: option.variable for option in options_for("mcp")}
-        assert {name for name in shared if name != "root"} == {"timeout", "idle", "kill-after"}
+        assert {name for name in shared if name not in ("root", "config")} == {
+            "timeout",
+            "idle",
+            "kill-after",
+        }
         assert shared["timeout"] == "LONGWATCH_TOOL_TIMEOUT"
 
 
@@ -187,7 +191,7 @@ class TestSignals:
             "partial\n",
             [],
         )
-        assert found["message"] == "sh: interrupted"
+        assert found["message"] == "sh: stopped: a signal reached longwatch"
         assert not [pid for pid in below if helpers.alive(pid)]
 
     def test_killed(self):

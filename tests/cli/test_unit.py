@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import helpers
+from longwatch.cli import unit as units
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 
@@ -110,6 +111,23 @@ def test_install_writes_and_runs_nothing(file: Path, home: Path) -> None:
         assert stat.S_IMODE(unit.stat().st_mode) & 0o022 == 0
 
 
+@pytest.mark.parametrize("words", [[], ["--install"]])
+def test_what_a_shell_has_and_a_service_has_not_is_told(words: list[str], file: Path) -> None:
+    """A variable that only the shell has would end the service at its start; in env_file it is well."""
+    file.write_text('[harness.w]\ncommand = ["sleep", "60"]\nenv = { KEY = "${OF_MY_SHELL}" }\n')
+    shell = {"OF_MY_SHELL": "0123456789"}
+    assert helpers.run_cli("config", "check", file, env=shell).code == 0
+    done = helpers.run_cli("unit", "--config", file, *words, env=shell)
+    assert done.code == 0
+    (line,) = [line for line in done.err.splitlines() if "would not start" in line]
+    assert "longwatch.toml:3:9: [harness.w] env.KEY" in line
+    assert "env_file" in line
+    assert "0123456789" not in done.out + done.err
+    (file.parent / "keys").write_text("OF_MY_SHELL=0123456789\n")
+    file.write_text(file.read_text() + 'env_file = "keys"\n')
+    assert "would not start" not in helpers.run_cli("unit", "--config", file, *words).err
+
+
 def test_a_folder_that_cannot_be_written_is_one_line(file: Path, home: Path) -> None:
     """What is in the way is named."""
     (home / ".config").mkdir(exist_ok=True)
@@ -125,6 +143,7 @@ def test_for_programs(file: Path) -> None:
     told = json.loads(helpers.run_cli("unit", "--config", file, "--json").out)
     assert told["schema"] == 1
     assert told["installed"] is False
+    assert told["problems"] == []
     assert told["unit"].startswith("[Unit]")
     assert told["path"].endswith(told["name"])
     assert told["next"][-1].startswith("loginctl")
@@ -139,3 +158,27 @@ def test_without_a_file_there_is_no_unit(tmp_path: Path) -> None:
     done = helpers.run_cli("unit", cwd=folder)
     assert done.code == 2
     assert "cannot stand in a unit; rename it" in done.err
+
+
+@pytest.mark.parametrize(
+    ("environ", "there"),
+    [
+        ({}, "/home/me/.config/systemd/user"),
+        ({"XDG_CONFIG_HOME": "relative"}, "/home/me/.config/systemd/user"),
+        ({"XDG_CONFIG_HOME": "/conf"}, "/conf/systemd/user"),
+    ],
+)
+def test_where_systemd_looks(environ: dict[str, str], there: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the user's config folder, which is no relative path; for all users in a folder of the system."""
+    monkeypatch.setenv("HOME", "/home/me")
+    assert units.folder(environ, system=False) == there
+    assert units.folder(environ, system=True) == "/etc/systemd/system"
+
+
+def test_what_is_next_needs_the_rights_of_whose_service_it_is() -> None:
+    """The system's takes root; one's own has to be allowed to outlive the session."""
+    steps = ["daemon-reload", "enable --now x.service"]
+    assert units.next_commands("x.service", system=True) == [f"sudo systemctl {step}" for step in steps]
+    *own, linger = units.next_commands("x.service", system=False)
+    assert own == [f"systemctl --user {step}" for step in steps]
+    assert linger.startswith("loginctl enable-linger ")

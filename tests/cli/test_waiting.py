@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -67,16 +66,6 @@ def test_signals_wait_for_the_next_incarnation(front: Any, ear: Ear, monkeypatch
     assert Wait(front, RUN, NOW).over() == signal.SIGTERM
 
 
-def test_how_an_instant_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As short as it is clear, in local time."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    monkeypatch.setattr(again, "wall", lambda: NOW)  # 2030-03-17 17:46:40
-    day = 24 * 3_600_000
-    assert [again._clock(NOW + span) for span in (0, 3_600_000, 7 * day, 365 * day)] == [
-        "17:46:40",
-        "18:46:40",
-        "Mar 24 17:46",
-        "2031-03-17",
-    ]
+def test_what_is_drawn_is_a_chance() -> None:
+    """From nothing up to just below one."""
     assert all(0 <= again.drawn() < 1 for _ in range(100))

@@ -112,3 +112,11 @@ def _hears(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt")).split()[1], 16)
     return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+@pytest.mark.parametrize("watched", ["$$", "$X"])
+def test_whoever_started_the_watch_is_refused(watched: str) -> None:
+    """Stopping the shell that started it, or the one around that, would end the watch itself with all beside it."""
+    words = f"{helpers.LONGWATCH} watch --pid {watched} --progress file:/nowhere --idle 1h --idle-action none"
+    done = helpers.run_command(["sh", "-c", f"X=$$ sh -c '{words}; echo $?'; :"])
+    assert (done.out, "itself or who started it" in done.err) == ("2\n", True)

@@ -31,7 +31,7 @@ def test_why_tells_the_last_run(state: Path, capsys: Capture) -> None:
     assert "a prompt" not in said.out
     for part in (
         "stopped by longwatch: its idle limit of 5s was reached, silent for 5s since stdout moved",
-        "ran for 5s100ms, ended 4s ago",
+        "ran for 5s100ms, ended ",
         "2314 sort waits for input",
         "  2314 sort",
         "by TERM, over in 100ms",
@@ -49,6 +49,15 @@ def test_why_for_programs(state: Path, capsys: Capture) -> None:
     told = json.loads(verb(capsys, "why", "build", "--json").out)
     assert (told["schema"], told["live"], told["run"]) == (1, False, run)
     assert told["report"]["post_mortem"]["culprit_pid"] == 2314
+
+
+@pytest.mark.parametrize(("limit", "key"), [("idle", "idle"), ("stall", "stall_timeout")])
+def test_a_limit_of_a_file_is_named_as_its_key(state: Path, capsys: Capture, limit: str, key: str) -> None:
+    """The run of a harness has no options: how to give it longer is a key of its file."""
+    run = folders.ended(state, limit={"name": limit, "window_ms": 5_000, "source": None, "subject": None})
+    meta = state / "runs" / run / "meta.json"
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "harness": "build"}))
+    assert f"was it at work? give it longer with {key} in its file\n" in verb(capsys, "why", run).out
 
 
 def test_what_was_left_is_named(state: Path, capsys: Capture) -> None:

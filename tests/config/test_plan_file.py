@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from longwatch.config.plan_file import Flags, Loaded, load
+from longwatch.config.plan_beside import Flags
+from longwatch.config.plan_file import Loaded, load
 from longwatch.core.spec import MINUTE, SECOND
 from longwatch.errors import UsageError
 

@@ -231,7 +231,7 @@ CONTRADICTIONS = {
     WEB + '[[harness.web.trigger]]\nname = "x"\nkind = "channel"\nmax_body = "26MiB"': (
         "6:1: [[harness.web.trigger]] max_body = 26MiB: write at most 25MiB"
     ),
-    WEB + "trigger = 5": "3:1: [harness.web] trigger = 5: tables, each [[...]], is wanted here",
+    WEB + "trigger = 5": "3:1: [harness.web] trigger = 5: write tables [[harness.web.trigger]]",
 }  # fmt: skip
 
 

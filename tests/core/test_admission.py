@@ -23,7 +23,11 @@ def kinds(admission: Admission, who: Harness, standing: Standing = OPEN) -> list
 
 
 def test_nothing_holds() -> None:
-    """Without any bound everybody may start."""
+    """Without any bound everybody may start, however many run."""
+    admission = Admission()
+    for name in "abc":
+        admission.opened(name, TODAY)
+    assert kinds(admission, harness()) == []
     assert Admission().holds(harness(), Standing(), NOW) == ()
 
 

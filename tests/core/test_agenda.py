@@ -81,6 +81,7 @@ def test_a_clock_that_was_years_ahead() -> None:
 
 def test_how_far_ahead_is_wrong() -> None:
     """A day is still believed."""
+    assert WRONG == 24 * HOUR
     agenda = Agenda(NOW + WRONG)
     assert agenda.since(NOW) == NOW + WRONG
     assert agenda.since(NOW - 1) == NOW - 1

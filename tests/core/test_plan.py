@@ -37,6 +37,15 @@ def test_an_item_waits_for_those_it_needs() -> None:
     assert plan.left_out() == {"b": "needs a", "c": "needs b"}
 
 
+def test_what_is_left_out_names_the_needs_that_were_not_met() -> None:
+    """Not those that were."""
+    plan = Plan([*items("a", "b"), Item("c", ("a", "b"))])
+    for name, lifecycle in (("a", w.COMPLETED), ("b", w.FAILED_TERMINAL)):
+        plan.started(name)
+        plan.ended(name, lifecycle, 1, span=1)
+    assert plan.left_out() == {"c": "needs b"}
+
+
 def test_a_failure_is_tried_again_after_a_growing_delay() -> None:
     """As often as it may be, each time later; then it stays as it is."""
     plan = Plan(items("a", retries=2))
@@ -73,6 +82,42 @@ def test_who_waits_for_a_provider_is_taken_up_then() -> None:
     plan.hold()
     assert not plan.ended("a", w.INTERRUPTED, 0, span=1, until=99)
     assert plan.over
+
+
+def test_a_park_is_no_retry() -> None:
+    """Who waited for a provider may fail as often as before."""
+    plan = Plan(items("a", retries=1))
+    ends = [(w.INTERRUPTED, 10), (w.INTERRUPTED, 20), (w.FAILED_RESUMABLE, None), (w.FAILED_RESUMABLE, None)]
+    again = []
+    for lifecycle, until in ends:
+        plan.started("a")
+        again.append(plan.ended("a", lifecycle, 0, span=20_000, until=until))
+    assert again == [True, True, True, False]
+
+
+def test_nothing_follows_a_failure_once_nothing_more_is_started() -> None:
+    """Nobody is promised another try: the run was ended, or items failed alike."""
+    held = Plan(items("a", retries=5))
+    held.started("a")
+    held.hold()
+    assert not held.ended("a", w.FAILED_RESUMABLE, 0, span=20_000)
+    broken = Plan(items("a", "b", retries=5), alike=2)
+    for name in "ab":
+        broken.started(name)
+    assert broken.ended("a", w.FAILED_RESUMABLE, 0, span=1, words="no key")
+    assert not broken.ended("b", w.FAILED_RESUMABLE, 0, span=1, words="no key")
+    assert not broken.waits("b")
+
+
+def test_who_needs_no_waking_is_not_due_next() -> None:
+    """A delay that is over waits for a place, and one that nobody wants any more for nothing."""
+    plan = Plan(items("a", "b", retries=1), 1)
+    plan.put_off("b", 500)
+    plan.started("a")
+    assert plan.next_due(499) == 500
+    assert plan.next_due(500) is None
+    plan.leave("b")
+    assert plan.next_due(0) is None
 
 
 @pytest.mark.fault("J3")
@@ -237,9 +282,14 @@ def test_somebody_wants_an_item_again(kept: str) -> None:
     assert plan.due(0) == ["a"]
     plan.started("a")
     assert not plan.again("a")
-    plan.ended("a", w.FAILED_TERMINAL, 0, span=1)
-    assert plan.again("a")
-    assert plan.due(0) == ["a"]
+    for _ in range(2):
+        assert plan.ended(
+            "a", w.FAILED_TERMINAL, 0, span=20_000
+        )  # it may be tried again as often as a new one
+        assert plan.again("a")
+        assert plan.due(0) == ["a"]
+        plan.started("a")
+    plan.ended("a", w.FAILED_TERMINAL, 0, span=20_000)
     plan.hold()
     assert not plan.again("a")
 

@@ -565,7 +565,8 @@ def test_memory_over_a_reboot() -> None:
     house.hold(HOURS)
     house.over(after=MINUTE)
     house.fire(token="b")
-    kept = house.service.memory.kept(house.moment)
+    kept = house.service.kept(house.moment)
+    assert kept == house.service.memory.kept(house.moment)
     later = Moment(5 * SECOND, house.wall + MINUTE)
     memory = Memory.of(house.harness, {**kept, "agenda": {"of": "others"}}, later)
     assert memory.kept(later) == kept

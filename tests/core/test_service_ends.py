@@ -9,9 +9,9 @@ from longwatch.core import service_words as w
 from longwatch.core.harness import Harness
 from longwatch.core.parking import Limited
 from longwatch.core.restarts import HEALTHY, QUICK, STALLS
+from longwatch.core.service_holds import Hold
 from longwatch.core.service_memory import Memory
 from longwatch.core.service_states import DEGRADED, FAILED, RESTARTING, RUNNING, STOPPED, STOPPING
-from longwatch.core.service_words import Hold
 from longwatch.core.spec import HOUR, MINUTE, SECOND, STOP
 from services import HOURS, House, resident, scheduled
 
@@ -337,6 +337,14 @@ def test_a_manual_start_arms_the_stall_again() -> None:
     assert house.state == RUNNING
 
 
+@pytest.mark.parametrize(("revive", "action"), [((), "stop"), (("stall",), "restart")])
+def test_a_stall_is_told_with_what_follows_it(revive: tuple[str, ...], action: str) -> None:
+    """A stop that is a means to start it again is told as that."""
+    house = resident(revive=revive)
+    house.tell(w.StallFound(1, HOUR, HOUR, STOP))
+    assert house.told("stalled")[0].as_dict()["action"] == action
+
+
 @pytest.mark.capability("CAP-129")
 @pytest.mark.fault("P1")
 def test_a_stall_that_is_over_is_told() -> None:
@@ -365,6 +373,15 @@ def test_a_notice_of_silence_is_answered() -> None:
     assert house.names() == ["limit_notice", "limit_notice"]
     house.tell(w.Progressed(1))
     assert house.told("recovered")[0].as_dict()["cause"] == "silence"
+
+
+def test_a_notice_of_time_has_no_answer() -> None:
+    """What has worked for long has not been silent: that it moves is no recovery."""
+    house = resident()
+    house.facts.clear()
+    house.tell(w.LimitFound(1, "soft", HOUR))
+    house.tell(w.Progressed(1))
+    assert house.names() == ["limit_notice"]
 
 
 # -- the provider

@@ -12,9 +12,10 @@ from longwatch.core.harness import KINDS, Harness
 from longwatch.core.parking import Limited
 from longwatch.core.restarts import Life
 from longwatch.core.service import Service
+from longwatch.core.service_holds import Hold
 from longwatch.core.service_memory import Memory
 from longwatch.core.service_states import EDGES, FAILED, STATES
-from longwatch.core.service_words import Firing, Hold, Moment
+from longwatch.core.service_words import Firing, Moment
 from longwatch.core.spec import HOUR, MINUTE, SECOND
 
 AHEAD = 1_900_000_000_000

@@ -72,6 +72,17 @@ def test_down_can_keep_what_runs(tmp_path):
         assert place.running("a")["pid"] == pid
 
 
+def test_a_place_that_becomes_free_is_taken(tmp_path):
+    """With room for one harness at once the next is held back, and starts by itself when the first is over."""
+    with daemon(tmp_path, shell("a", SLEEP), shell("b", SLEEP), daemon={"max_concurrent": 1}) as place:
+        helpers.wait_until(lambda: any(one["state"] == "running" for one in place.ask("status")["harnesses"]))
+        first, second = sorted(("a", "b"), key=lambda name: place.status(name)["state"] != "running")
+        assert [hold["kind"] for hold in place.status(second)["holds"]] == ["slots"]
+        place.ask("stop", name=first)
+        assert place.running(second)["holds"] == []
+        place.until(first, state="stopped")
+
+
 def test_a_file_with_errors_starts_nothing(tmp_path):
     """All errors are said, and the status says that it is the file."""
     with daemon(tmp_path, shell("a", SLEEP), start=False) as place:
@@ -109,6 +120,23 @@ def test_a_daemon_that_was_stopped_notices_and_blames_nobody(tmp_path):
         assert place.ledger()[0]["termination_reason"] == "idle"
 
 
+def test_what_is_shown_is_what_will_happen(tmp_path):
+    """A limit that restarts says so, a schedule that is off has no next time, and the last run names its limit."""
+    stalls = shell("a", SLEEP, limits={"stall": LimitSpec(60_000, "stop")}, revive=("stall",))
+    fires = shell("b", "true", kind="scheduled", schedule=("0 2 * * *",))
+    ends = shell("c", SLEEP, limits={"idle": LimitSpec(50, "stop")}, restart="no")
+    with daemon(tmp_path, stalls, fires, ends) as place:
+        assert place.status("a")["limits"]["stall"]["action"] == "restart"
+        place.until("a", state="running")
+        assert place.ask("start", name="a")["ran"] is True
+        assert place.status("b")["next_due"]
+        place.ask("stop", name="b")
+        assert place.status("b")["next_due"] is None
+        last = helpers.wait_until(lambda: place.status("c")["last_run"])
+        assert last["limit"]["name"] == "idle"
+        assert "ran" not in place.ask("start", name="c")
+
+
 def test_a_reload_applies_limits_at_once(tmp_path):
     """Changed limits hold for what runs, without another process; HUP says the same as the verb."""
     with daemon(tmp_path, shell("a", f"echo line 1; {SLEEP}")) as place:
@@ -123,6 +151,16 @@ def test_a_reload_applies_limits_at_once(tmp_path):
         place.define(shell("a", f"echo line 1; {SLEEP}", limits={"idle": LimitSpec(10, "stop")}))
         place.ask("reload")
         place.until("a", attempt=2)
+
+
+def test_a_line_that_moved_is_no_change(tmp_path):
+    """What only stands elsewhere in the file is not told as applied; where it stands now is shown."""
+    limits = {"idle": LimitSpec(60_000, "stop")}
+    with daemon(tmp_path, shell("a", SLEEP, limits=limits, setters={"idle": "x.toml:3"})) as place:
+        place.running("a")
+        place.define(shell("a", SLEEP, limits=limits, setters={"idle": "x.toml:4"}))
+        assert place.ask("reload")["applied"] == []
+        assert place.status("a")["limits"]["idle"]["by"] == "x.toml:4"
 
 
 def test_a_reload_never_restarts_by_itself(tmp_path):

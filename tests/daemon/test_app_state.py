@@ -39,14 +39,16 @@ def test_what_cannot_be_written_is_named(tmp_path):
 
 
 def test_a_scribe_writes_the_last_version_and_says_what_it_could_not(tmp_path):
-    """Files are written in a thread, in order; an error comes in the loop; the end waits for all of it."""
+    """Files are written in a thread, in order; errors and who waits are told in the loop; the end waits for all."""
     host, failed = Host(), []
     scribe = Scribe(host, failed.append)
     file = Remembered(str(tmp_path), "x.json")
+    done: list[object] = []
     for number in range(50):
-        scribe.write(file, {"n": number})
-    scribe.write(Remembered(str(tmp_path / "gone"), "y.json"), {})
-    helpers.wait_until(lambda: host.turn(10) or failed)
+        scribe.write(file, {"n": number}, lambda number=number: done.append(number))
+    scribe.write(Remembered(str(tmp_path / "gone"), "y.json"), {}, lambda: done.append("gone"))
+    helpers.wait_until(lambda: host.turn(10) or len(done) == 51)
+    assert done == [*range(50), "gone"]
     scribe.close()
     scribe.close()
     assert json.loads((tmp_path / "x.json").read_text()) == {"n": 49}

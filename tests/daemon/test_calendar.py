@@ -127,7 +127,9 @@ def test_no_schedule() -> None:
 
 
 @pytest.mark.fault("L2")
-@pytest.mark.parametrize("line", ["* * * * *", "@every 1m", "@hourly", "0 0 1 * *", "30 2 * * *"])
+@pytest.mark.parametrize(
+    "line", ["* * * * *", "@every 1m", "@hourly", "0 0 1 * *", "30 2 * * *", "* * 29 2 *"]
+)
 def test_a_long_absence(line: str) -> None:
     """Of thousands of windows the first thousand are listed, and always the last."""
     calendar = Calendar((line,), (), "UTC")
@@ -223,6 +225,7 @@ def test_the_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ("sat, sun 10:00-14:00", Window((5, 6), 600, 840)),
         ("Friday-Monday 00:00-24:00", Window((0, 4, 5, 6), 0, 1440)),
         ("22:00-06:00", Window((0, 1, 2, 3, 4, 5, 6), 1320, 360)),
+        ("tues,Thurs 9:00-10:00", Window((1, 3), 540, 600)),
     ],
 )
 def test_hours(text: str, window: Window) -> None:
@@ -250,6 +253,9 @@ def test_hours_that_cannot_be_meant(text: str) -> None:
         parse_hours(text)
     with pytest.raises(UsageError, match=r"mon-fry 09:00-10:00: no such day: fry; days are mon, tue, wed"):
         parse_hours("mon-fry 09:00-10:00")
+    for name in ("m", "mo", "monkey", "satur-sundays"):
+        with pytest.raises(UsageError, match="no such day"):
+            parse_hours(f"{name} 09:00-10:00")
 
 
 @pytest.mark.capability("CAP-126")

@@ -13,6 +13,7 @@ import pytest
 from longwatch.daemon import payloads
 from longwatch.daemon.deliveries import MOST_REMEMBERED, REMEMBERED, Deliveries, Rate
 from longwatch.daemon.triggers import MOST_BODY, PRESETS, Hook, UnverifiedError, event_of, verify
+from longwatch.posix import now
 
 pytestmark = pytest.mark.capability("CAP-121")
 BODY = b'{"ref": "main"}'
@@ -110,6 +111,23 @@ def test_nonsense_is_refused_and_not_repeated(preset, headers):
     assert not any(value in str(refused.value) for value in headers.values() if len(value) > 8)
 
 
+@pytest.mark.parametrize(
+    ("preset", "named"),
+    [
+        ("bearer", "Authorization"),
+        ("hmac-sha256", "x-signature-256"),
+        ("github", "X-Hub-Signature-256"),
+        ("gitlab", "X-Gitlab-Token"),
+        ("gitea", "X-Gitea-Signature"),
+        ("standard-webhooks", "webhook-id, webhook-timestamp and webhook-signature"),
+    ],
+)
+def test_a_missing_header_is_named(preset, named):
+    """Whoever sets up the sender reads in its log what it has to send."""
+    with pytest.raises(UnverifiedError, match=named):
+        verify(hook(preset), {}, BODY, NOW)
+
+
 @pytest.mark.parametrize("away", [301, -301])
 def test_a_signature_of_another_time_is_refused(away):
     """A good signature that is more than 300 s away is refused."""
@@ -137,7 +155,7 @@ def test_bodies_have_a_bound_that_the_file_cannot_lift():
     """1 MiB unless the file says so, 25 MiB at most."""
     assert hook("github").max_body == 1 << 20
     assert hook("github", max_body=5).max_body == 5
-    assert hook("github", max_body=1 << 40).max_body == MOST_BODY
+    assert hook("github", max_body=1 << 40).max_body == MOST_BODY == 25 << 20
 
 
 def test_the_kind_of_an_event_is_told():
@@ -176,6 +194,27 @@ def test_remembered_deliveries_have_a_bound():
     assert not seen.known("a", "t", "one more", 0)
     assert not seen.known("a", "t", "0", 0)
     assert seen.known("a", "t", "5", 0)
+
+
+def test_the_next_daemon_knows_what_was_taken_in():
+    """What has come to something is kept, with its age; what has not, or nobody can read, is not."""
+    kept: list = []
+    seen = Deliveries(keep=lambda told, done: (kept.append(json.loads(json.dumps(told))), done()))
+    at, done = now(), []
+    seen.known("a", "t", "old", at - REMEMBERED + 60_000)
+    seen.known("a", "t", "1", at)
+    seen.known("a", "t", "2", at)
+    seen.forget("a", "t", "2")
+    seen.settled(lambda: done.append(True))
+    assert done == [True]
+    (told,) = kept
+    later = Deliveries(told)
+    assert later.known("a", "t", "old", at)
+    assert later.known("a", "t", "1", at)
+    assert not later.known("a", "t", "2", at)
+    assert not later.known("a", "t", "old", at + 120_000)
+    for odd in ({}, {"taken": 3}, {"taken": [1, ["a"], ["a", "t", "1", "now"], ["a", "t", 1, 2], None]}):
+        assert not Deliveries(odd).known("a", "t", "1", at)
 
 
 def test_a_payload_is_a_private_file_with_the_name_of_its_run(tmp_path: Path):

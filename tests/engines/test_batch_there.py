@@ -149,6 +149,26 @@ def test_a_killed_submitter_is_followed_by_the_next(there: There, tmp_path: Path
     assert lines == ["first", "last"]
 
 
+def test_what_runs_there_is_seen_here(there: There, tmp_path: Path) -> None:
+    """While it runs `ls` has it once, by its item, as live and with both clocks; afterwards nothing is watched."""
+    go = tmp_path / "go"
+    script = f"echo first; until test -e {go}; do sleep 0.2; done"
+    there.write(f'[[item]]\nid = "long"\ncommand = ["sh", "-c", "{script}"]\n')
+
+    def seen() -> list[dict[str, Any]]:
+        listed = json.loads(helpers.run_command([there.longwatch, "ls", "--json"]).out)
+        return [run for run in listed["runs"] if run.get("progress_ms_ago") is not None]
+
+    with subprocess.Popen(there.argv(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as batch:
+        (run,) = helpers.wait_until(seen, 40, "the run in ls")
+        assert (run["item"], run["live"], run["attempt"]) == ("plan/long", True, 1)
+        assert run["state"].split(" on ")[0] == "running"
+        assert run["run"] == there.state("long")["run"]
+        go.touch()
+        assert batch.wait(40) == 0
+    assert seen() == []
+
+
 @pytest.mark.engine
 def test_interrupted_it_can_be_gone_on_with(there: There, tmp_path: Path) -> None:
     """Ctrl-C stops what runs there, with its tree; --resume begins the next attempt in the same folder."""

@@ -7,10 +7,10 @@ import pytest
 
 from longwatch.core.plan import Item, Plan
 from longwatch.posix import now
+from longwatch.runtime.batch import Batch
 from longwatch.runtime.engines.protocol import FAILED, GONE, EngineError
 from longwatch.runtime.host import Host
 from longwatch.runtime.placing import LOST, Placing
-from longwatch.runtime.running import Parts
 from placed import work
 
 LEASE, MARGIN = 300, 200
@@ -66,7 +66,7 @@ class Hands:
 
     def keep_position(self, *words: Any) -> None: ...
 
-    def event(self, *words: Any) -> None: ...
+    def news(self, *words: Any) -> None: ...
 
     def bring(self, item: str, told: dict[str, Any], done: Callable[[], object]) -> None:
         done()
@@ -96,13 +96,11 @@ class Stage:
         self.engine = Engine(self.host)
         self.hands = Hands()
         self.sink = Sink()
-        parts = Parts("/nowhere", sinks=lambda *words: self.sink, described={"plan": "p"})
         plan = Plan([Item("it")], 1, kept={} if state is None else {"it": state["lifecycle"]})
         works = {"it": work(["true"])}
         states = {} if state is None else {"it": state}
-        self.batch = Placing(
-            self.host, self.engine, parts, plan, works, states, self.hands, lambda: 0.5, lease=LEASE
-        )  # fmt: skip
+        place = Placing(self.host, self.engine, self.hands, lambda attempt: self.sink, lease=LEASE)
+        self.batch = Batch(self.host, place, plan, works, states, self.hands, lambda: 0.5)
         self.engine.answers |= {"place": self.handle, "stop": {"heard": True}, "read": (0, b"")}
 
     def handle(self, spec: dict[str, Any], attempt: int, lease: int) -> dict[str, Any]:
@@ -140,7 +138,7 @@ DONE = {
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     """Return a stage with short spans."""
     monkeypatch.setattr("longwatch.core.fencing.MARGIN_LEAST", MARGIN)
-    monkeypatch.setattr("longwatch.runtime.placing.AGAIN", 20)
+    monkeypatch.setattr("longwatch.runtime.remote.AGAIN", 20)
     return Stage()
 
 
@@ -153,6 +151,49 @@ def test_all_of_its_output_is_fetched_before_it_is_over(stage: Stage) -> None:
     assert stage.sink.data == b"one (6 bytes are missing here: it printed faster than they were fetched)two"
     assert (stage.state["lifecycle"], stage.batch.plan.over) == ("completed", True)
     assert [args[1] for _, op, args in stage.engine.calls if op == "stop"] == ["let go"]
+
+
+def test_the_end_of_its_output_is_found_where_nobody_says_how_much_there_is(stage: Stage) -> None:
+    """It is over, and the last news of it are lost: what can be read is fetched, up to where nothing more comes."""
+    renewals = iter([stage.news(output=[0, 2]), stage.news(exit=DONE, output=[0, 2])])
+    stage.engine.answers |= {
+        "renew": lambda *words: next(renewals, None) or EngineError("lost", FAILED),
+        "read": lambda handle, stream, offset, count: (offset, b"all of it"[offset : offset + 4]),
+    }
+    stage.batch.run()
+    assert stage.sink.data == b"all of it"
+    assert stage.state["lifecycle"] == "completed"
+
+
+def test_what_cannot_be_fetched_at_the_end_is_told(stage: Stage) -> None:
+    """Its output is gone with its node, its end is known: it is over all the same."""
+    stage.engine.answers |= {
+        "renew": stage.news(exit=DONE, output=[0, 9]), "read": EngineError("its node is gone", FAILED),
+    }  # fmt: skip
+    stage.batch.run()
+    assert stage.state["lifecycle"] == "completed"
+    assert any("could not be fetched" in text for _, text in stage.hands.notes)
+
+
+def test_what_happens_there_is_told_here(stage: Stage) -> None:
+    """Over its budget it is marked, as it would be here; a stop that began there, and what its runner notes, are told."""
+    events = [
+        {"event": "limit_fired", "limit": "idle"}, {"event": "limit_fired", "limit": "soft"},
+        {"event": "stop_began", "reason": "idle"}, {"event": "note", "text": "words"},
+    ]  # fmt: skip
+    renewals = iter([stage.news(events=events)])
+    seen: list[str] = []
+
+    def renew(*words: Any) -> Any:
+        seen.append(stage.state["lifecycle"])
+        return next(renewals, None) or stage.news(exit=DONE)
+
+    stage.engine.answers["renew"] = renew
+    stage.batch.run()
+    assert seen[:2] == ["running", "timed_out_resumable"]
+    assert stage.state["over_budget"]
+    kinds = [note for note in stage.hands.notes if note[0] in ("marked", "stopping", "note")]
+    assert kinds == [("marked", ""), ("stopping", ""), ("note", "words")]
 
 
 def test_the_next_attempt_waits_for_the_fence(stage: Stage) -> None:

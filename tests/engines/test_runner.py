@@ -1,16 +1,20 @@
 """`longwatch runner`, `probe` and `gc`, as engines and job scripts call them."""
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import helpers
+from longwatch.core.spec import LimitSpec
 from longwatch.paths import new_run_id
 from longwatch.posix import now
 from longwatch.runtime.runfiles import EXIT, STATE, identity_in, read
@@ -91,6 +95,122 @@ def test_told_to_end_it_can_be_gone_on_with(here: Here, tmp_path: Path) -> None:
     ended = read(here.folder(spec), EXIT)
     assert ended is not None
     assert (ended["cause"], ended["state"]["lifecycle"]) == ("signal", "interrupted_resumable")
+
+
+class Foreground:
+    """A runner in the foreground, and what it has written."""
+
+    def __init__(self, here: Here, spec: dict[str, Any]) -> None:
+        self.here = here
+        self.spec = spec
+        words = [here.longwatch, "runner", "--foreground", "--lease", "off"]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE)
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(spec).encode())
+        self.process.stdin.close()
+
+    def until(self, standing: str) -> None:
+        """Wait until it stands so."""
+        folder = self.here.folder(self.spec)
+        helpers.wait_until(lambda: (read(folder, STATE) or {}).get("state") == standing, 20, standing)
+
+    def warn(self) -> None:
+        """Tell it that its time is running out."""
+        self.process.send_signal(signal.SIGUSR2)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the events of a name."""
+        lines = Path(self.here.folder(self.spec), "events.ndjson").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] == name]
+
+    def until_marked(self) -> None:
+        """Wait until the item is marked."""
+        helpers.wait_until(lambda: self.events("marked"), 10, "the mark")
+
+    def state(self) -> dict[str, Any]:
+        """Return what is kept of the item on its machine."""
+        kept = self.here.root / "plans" / self.spec["key"] / "state" / "it.json"
+        return dict(json.loads(kept.read_text()))
+
+
+def test_warned_an_item_is_marked_and_goes_on(here: Here, tmp_path: Path) -> None:
+    """USR2 marks it, once: it can be gone on with from then on, whatever comes. Finished in time it is completed."""
+    go = tmp_path / "go"
+    warned = Foreground(here, here.spec(["sh", "-c", f"until test -e {go}; do sleep 0.05; done"]))
+    warned.until("running")
+    warned.warn()
+    warned.until_marked()
+    state = warned.state()
+    assert (state["lifecycle"], state["over_budget"]) == ("timed_out_resumable", True)
+    warned.warn()
+    go.touch()
+    assert warned.process.wait(15) == 0
+    assert [event["limit"] for event in warned.events("limit_fired")] == ["soft"]
+    assert len(warned.events("marked")) == 1
+    assert warned.state()["lifecycle"] == "completed"
+
+
+def test_a_warned_item_may_be_ended_for_its_silence(here: Here) -> None:
+    """Where that is its policy: over budget and silent. Before the warning its silence ended nothing."""
+    spec = here.spec(["sleep", "60"])
+    spec["work"]["policy"] = spec["state"]["policy"] = "interrupt-preserve"
+    spec["work"]["harness"] |= {"armed_by_soft": True, "limits": {"idle": LimitSpec(100).as_dict()}}
+    warned = Foreground(here, spec)
+    warned.until("running")
+    helpers.wait_until(lambda: warned.events("run_started")[0]["mono_ms"] + 300 < now())
+    assert warned.process.poll() is None
+    warned.warn()
+    assert warned.process.wait(20) == 75
+    assert warned.state()["reason"] == "idle"
+    assert warned.state()["lifecycle"] == "timed_out_resumable"
+
+
+def of_a_repository(here: Here, folder: Path, argv: list[str]) -> dict[str, Any]:
+    """Return the spec of an item that works in a tree of its own."""
+    git = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C")
+    subprocess.run(["git", "init", "-q", folder / "repo"], check=True)
+    subprocess.run([*git, folder / "repo", "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    spec = here.spec(argv)
+    spec["work"]["git"] = str(folder / "repo")
+    return spec
+
+
+@contextlib.contextmanager
+def held_back(here: Here, spec: dict[str, Any]) -> Iterator[None]:
+    """Let no tree be made meanwhile, as another runner does that is making one."""
+    locks = here.root / "plans" / spec["key"] / "locks"
+    locks.mkdir(parents=True)
+    with open(locks / ".prepare", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_told_to_end_while_it_is_made_ready_it_does(here: Here, tmp_path: Path) -> None:
+    """Nobody waits for what is being made: nothing of the item was run, and it can be gone on with."""
+    spec = of_a_repository(here, tmp_path, ["true"])
+    with held_back(here, spec):
+        runner = Foreground(here, spec)
+        runner.until("preparing")
+        runner.process.send_signal(signal.SIGTERM)
+        assert runner.process.wait(15) == 75
+    ended = read(here.folder(spec), EXIT)
+    assert ended is not None
+    assert (ended["cause"], ended["report"]["termination_reason"]) == ("signal", "interrupted")
+    assert runner.state()["lifecycle"] == "interrupted_resumable"
+    assert not runner.events("run_started")
+
+
+def test_warned_while_it_is_made_ready_it_is_marked_when_it_runs(here: Here, tmp_path: Path) -> None:
+    """Nothing is lost: the warning waits for the item."""
+    go = tmp_path / "go"
+    spec = of_a_repository(here, tmp_path, ["sh", "-c", f"until test -e {go}; do sleep 0.05; done"])
+    with held_back(here, spec):
+        warned = Foreground(here, spec)
+        warned.until("preparing")
+        warned.warn()
+    warned.until_marked()
+    go.touch()
+    assert warned.process.wait(15) == 0
 
 
 def test_a_spec_is_read_once(here: Here, tmp_path: Path) -> None:

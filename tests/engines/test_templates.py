@@ -1,5 +1,6 @@
 """The job scripts that the how-to page shows. SLURM's runs here, with a stand-in of its own command; the others are read."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ PAGES = helpers.ROOT / "docs" / "how-to" / "cluster"
 
 @pytest.mark.engine
 def test_a_slurm_task_is_requeued_until_it_is_done(tmp_path: Path, longwatch: str) -> None:
-    """Warned before its time is over, the item ends with its tree and the task is requeued; the next life completes it."""
+    """Warned before its time is over, the item is marked; told to end it ends, is requeued, and its next life completes it."""
     marker = f'{helpers.MARKER} = "{os.environ[helpers.MARKER]}"'
     script = "test -e begun && exit 0; touch begun; echo up; sleep 60"
     (tmp_path / "plan.toml").write_text(
@@ -29,15 +30,22 @@ def test_a_slurm_task_is_requeued_until_it_is_done(tmp_path: Path, longwatch: st
         "PATH": f"{tmp_path}:{Path(longwatch).parent}:{os.environ['PATH']}",
     }  # fmt: skip
     words = ["bash", str(PAGES / "slurm.sh")]
+    plans = tmp_path / ".longwatch" / "longwatch" / "placed" / "plans"
+
+    def lifecycle() -> str:
+        (kept,) = plans.glob("*/state/b.json")
+        return str(json.loads(kept.read_text())["lifecycle"])
+
     with subprocess.Popen(words, env=env, cwd=tmp_path) as job:
-        helpers.wait_until(
-            lambda: list(tmp_path.glob(".longwatch/longwatch/placed/plans/*/work/b/begun")), 20
-        )
+        helpers.wait_until(lambda: list(plans.glob("*/work/b/begun")), 20)
+        job.send_signal(signal.SIGUSR2)
+        helpers.wait_until(lambda: lifecycle() == "timed_out_resumable", 20, "the mark")
         job.send_signal(signal.SIGTERM)
         assert job.wait(20) == 75
     assert (tmp_path / "asked").read_text() == "requeue 7_2\n"
     assert subprocess.run(words, env=env, cwd=tmp_path, check=False, timeout=30).returncode == 0
     assert (tmp_path / "asked").read_text() == "requeue 7_2\n"
+    assert lifecycle() == "completed"
 
 
 def test_the_pages_call_what_there_is() -> None:

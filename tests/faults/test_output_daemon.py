@@ -17,7 +17,7 @@ from longwatch.posix.process import Process
 from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import MERGED, NULL, PTY, Launch, spawn
 from longwatch.runtime.conduit import Conduit, Mirror
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 from longwatch.testing import children
 
 harness, project = harnesses.harness_fixture, harnesses.project_fixture

@@ -29,10 +29,11 @@ class Loop:
         self.host = Host()
         self.facts: list[Fact] = []
 
-    def desk(self, **told: Any) -> Desk:
+    def desk(self, config: str = "", **told: Any) -> Desk:
         return desk_for(
-            {"timeout": 10_000, **told}, self.host, self.facts.append, redactor=Redactor(["hunter2hunter2"])
-        )
+            {"timeout": 10_000, **told}, self.host, self.facts.append, redactor=Redactor(["hunter2hunter2"]),
+            config=config,
+        )  # fmt: skip
 
     def until(self, predicate: Any, deadline: float = 10.0) -> None:
         end = time.monotonic() + deadline
@@ -63,6 +64,20 @@ def hook(desk: Desk) -> dict[str, Any]:
     """Return what status says of the hook."""
     found: dict[str, Any] = desk.snapshot()["channels"][0]
     return found
+
+
+@pytest.mark.parametrize("place", ["pro $(ject)", "gone"])
+def test_the_hook_runs_beside_the_file_that_names_it(loop: Loop, tmp_path: Path, place: str) -> None:
+    """A relative path in it means what it means in the file; where that folder is gone the notice goes out all the same."""
+    (tmp_path / "pro $(ject)").mkdir()
+    argv = script(tmp_path, f'{{ pwd; echo "$1"; }} >{tmp_path}/said')
+    desk = loop.desk(str(tmp_path / place / "longwatch.toml"), hook=argv)
+    desk.heard(failed())
+    loop.until(lambda: hook(desk)["result"])
+    # A daemon itself is in `/`.
+    folder = os.getcwd() if place == "gone" else str(tmp_path / place)
+    assert hook(desk)["result"] == "ok"
+    assert (tmp_path / "said").read_text().splitlines() == [folder, argv[1]]
 
 
 @pytest.mark.capability("CAP-128")

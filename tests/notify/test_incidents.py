@@ -273,11 +273,11 @@ def test_the_record_of_runs_has_its_own_end() -> None:
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ({"termination_reason": "exited", "exit_code": 3}, "it exited with status 3"),
-        ({"termination_reason": "signaled", "signal": "SEGV"}, "it died of signal SEGV"),
-        ({"termination_reason": "idle", "idle_ms": 9, "post_mortem": {"diagnosis": "curl waits"}}, "it was ended by its limit idle"),
-        ({"termination_reason": "spawn_failed"}, "it ended as spawn_failed"),
-        ({"outcome": "timed_out"}, "it ended as timed_out"),
+        ({"termination_reason": "exited", "exit_code": 3}, "exited with status 3"),
+        ({"termination_reason": "signaled", "signal": "SEGV"}, "died of signal SEGV"),
+        ({"termination_reason": "idle", "idle_ms": 9, "limit": {"name": "idle", "window_ms": 300_000}, "diagnosis": "curl waits"}, "stopped: no output for 5m"),
+        ({"termination_reason": "spawn_failed"}, "could not be started"),
+        ({"outcome": "timed_out", "termination_reason": "timeout"}, "stopped: its timeout limit was reached"),
     ],
 )  # fmt: skip
 def test_how_a_run_went_wrong(record: dict[str, object], words: str) -> None:
@@ -287,7 +287,7 @@ def test_how_a_run_went_wrong(record: dict[str, object], words: str) -> None:
         f.RunOpened(0, "w", "w-1", "webhook", 1), f.RunClosed(0, "w", "w-1", {"outcome": "failed"} | record)
     )
     assert stage.told[0]["message"] == f"w had a bad run: {words}"
-    assert stage.told[0]["cause"] == ("curl waits" if "post_mortem" in record else None)
+    assert stage.told[0]["cause"] == ("curl waits" if "diagnosis" in record else None)
     assert stage.told[0]["idle_ms"] == record.get("idle_ms")
     assert stage.told[0]["run"] == "w-1"
 

@@ -17,7 +17,7 @@ from keepers import Ended, launch, shell
 from longwatch.posix.child import UNKNOWN, Child
 from longwatch.posix.spawn import PIPE, SpawnError
 from longwatch.runtime import errands, talk
-from longwatch.runtime.errands import DEPTH, Errands
+from longwatch.runtime.errands import DEPTH, HANDED, Errands
 from longwatch.runtime.host import Host
 from longwatch.runtime.kept import Keeper, KeptChild, NoKeeper
 from longwatch.runtime.talk import KeeperError
@@ -122,6 +122,62 @@ def test_a_question_in_between_takes_no_answer_away(loop: Loop) -> None:
     assert [run.run_id for run in loop.keeper.runs()] == ["e1"]
     loop.until(lambda: loop.told)
     assert loop.end_of("e1").out == "one\n"
+
+
+def answered(loop: Loop, count: int) -> None:
+    """Have the keeper's answers taken, and nobody told yet."""
+
+    def taken() -> bool:
+        loop.errands.heard()
+        return len(loop.errands._answered) == count
+
+    helpers.wait_until(taken)
+
+
+def test_programs_are_handed_on_in_portions(loop: Loop) -> None:
+    """Between two portions the loop sees to what has come, and to timers: a burst of starts holds nothing else up."""
+    before: list[int] = []
+    for number in range(3 * HANDED):
+        loop.start(f"e{number}", launch("true"))
+    answered(loop, 3 * HANDED)
+    assert not loop.told
+    while len(loop.told) < 3 * HANDED:
+        before.append(len(loop.told))
+        loop.host.turn(20)
+    assert [seen for seen in before if seen] == [HANDED, 2 * HANDED]
+    assert list(loop.told) == [f"e{number}" for number in range(3 * HANDED)]
+    for run in loop.told:
+        loop.end_of(run)
+
+
+def test_whoever_raises_keeps_no_program_from_others(loop: Loop) -> None:
+    """A defect of one that waits is told to the host; the others get their programs."""
+    failed: list[Exception] = []
+    loop.host.failed = failed.append
+    loop.errands.start(launch("true"), "bad", lambda told: 1 // 0)
+    for number in range(HANDED):
+        loop.start(f"e{number}", launch("true"))
+    loop.until(lambda: len(loop.told) == HANDED)
+    assert [type(error) for error in failed] == [ZeroDivisionError]
+    for run in loop.told:
+        loop.end_of(run)
+
+
+def test_what_was_not_handed_on_is_given_back_at_the_end(loop: Loop) -> None:
+    """Whoever closes is told nothing more; the program runs on under its keeper, and no descriptor of it is kept."""
+    loop.start("warm", launch("true"))
+    loop.until(lambda: loop.told)
+    loop.end_of("warm")
+    gc.collect()
+    before = helpers.descriptors()
+    loop.start("e1", launch("sleep", "60", output="merged"))
+    loop.start("e2", launch("no-such-program", cwd="/usr"))
+    answered(loop, 2)
+    loop.errands.close()
+    assert helpers.descriptors() <= before
+    loop.host.turn(20)
+    assert list(loop.told) == ["warm"]
+    assert [run.run_id for run in loop.keeper.runs() if run.end is None] == ["e1"]
 
 
 # A keeper that is stopped
@@ -229,6 +285,39 @@ def test_an_answer_that_came_before_the_death_counts(loop: Loop) -> None:
     assert isinstance(child, KeptChild)
     os.kill(child.pid, signal.SIGKILL)
     assert Ended(child).signal in (9, None)
+
+
+def test_a_keeper_is_buried_with_its_last_words(loop: Loop) -> None:
+    """Who finds it dead while others wait has all of them told: those that it has answered, and those that it has not."""
+    loop.start("e1", launch("sleep", "60"))
+    assert loop.keeper.talk.wire.wait(loop.host.now() + 5_000)
+    loop.stop_keeper()
+    loop.start("e2", launch("sleep", "60"))
+    os.kill(loop.keeper.pid, signal.SIGKILL)
+    helpers.wait_until(lambda: not loop.keeper.alive)
+    loop.errands.bury()
+    assert {run: type(told) for run, told in loop.told.items()} == {"e1": KeptChild, "e2": NoKeeper}
+    child = loop.told["e1"]
+    os.kill(child.pid, signal.SIGKILL)
+    assert Ended(child).signal in (9, None)
+
+
+def test_whoever_is_told_may_bury_the_keeper(loop: Loop) -> None:
+    """The first one that hears of its program finds that the keeper is gone: the others are told once, and nothing fails."""
+
+    def first(told: Any) -> None:
+        loop.told["first"] = told
+        os.kill(loop.keeper.pid, signal.SIGKILL)
+        helpers.wait_until(lambda: not loop.keeper.alive)
+        loop.errands.bury()
+
+    loop.errands.start(launch("true"), "first", first)
+    loop.start("e1", launch("true"))
+    answered(loop, 2)
+    loop.until(lambda: len(loop.told) == 2)
+    assert {type(told) for told in loop.told.values()} == {KeptChild}
+    for child in loop.told.values():
+        Ended(child)
 
 
 def test_what_a_dying_keeper_began_without_saying_so_is_ended(loop: Loop) -> None:

@@ -21,7 +21,7 @@ from longwatch.core.redact import Redactor
 from longwatch.posix import rotated
 from longwatch.posix.rotated import Place, Rotated
 from longwatch.runtime import logfile, marks
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 
 RUN = "web-abcdef"
 MARK = re.compile(r"-- longwatch \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z: (.*) --\r?\n")
@@ -511,7 +511,7 @@ def test_a_killed_writer_loses_no_line_and_doubles_none(tmp_path):
         "import os, sys\n"
         "from longwatch.core.harness import Harness\n"
         "from longwatch.runtime.conduit import Conduit, Mirror\n"
-        "from longwatch.runtime.logfile import Logs\n"
+        "from longwatch.runtime.logs import Logs\n"
         "from longwatch.posix.reactor import Reactor\n"
         f"logs, reactor = Logs({str(tmp_path)!r}), Reactor()\n"
         f"sink = logs.sink(Harness('web', ('x',), log={{'max': 4000, 'keep': 10000}}), {RUN!r}, True, print)\n"

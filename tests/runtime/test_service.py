@@ -14,6 +14,7 @@ from keepers import keeping
 from keepers import shell as launched
 from longwatch import paths
 from longwatch.core.spec import LimitSpec
+from longwatch.options import child_environment
 from longwatch.runtime.host import Host
 from longwatch.runtime.running import Begun, Parts, Running
 
@@ -67,6 +68,7 @@ def test_a_folder_that_is_gone_starts_nothing(tmp_path):
         assert not (tmp_path / "ran").exists()
         run = helpers.wait_until(lambda: [run for run in place.ledger() if run["outcome"] != "running"])[0]
         assert (run["termination_reason"], run["outcome"]) == ("spawn_failed", "failed")
+        assert place.status("a")["last_run"]["ended_at"]
 
 
 @pytest.mark.capability("CAP-116")
@@ -225,6 +227,21 @@ def test_a_run_that_looks_for_itself_turns_nobody_elses_loop(tmp_path):
         os.close(write)
 
 
+def test_inside_another_run_both_ids_are_its_mark(tmp_path, monkeypatch):
+    """What has left its tree is looked for by the mark that it was given: that of the run around the daemon is part of it."""
+    monkeypatch.setenv("LONGWATCH_RUN_ID", "outer-abcdef")
+    host, over = Host(), []
+    parts = Parts(paths.state(), environment=child_environment)
+    with keeping("keep", path=str(tmp_path / "k")) as keeper:
+        child = keeper.spawn(launched("exec sleep 600"), "a-abcdef")
+        running = Running(host, parts, shell("a", "x"), Begun("a-abcdef"), child, on_over=over.append)
+        marked = child_environment(os.environ, "a-abcdef")["LONGWATCH_RUN_ID"]
+        assert running.tree.run_id == marked == "outer-abcdef/a-abcdef"
+        running.stop("cancelled", "explicit")
+        helpers.wait_until(lambda: host.turn(20) or over)
+        host.close()
+
+
 def test_a_nudge_is_typed_into_its_terminal(tmp_path):
     """Before the stop the text is typed, and what it answers saves it."""
     script = "echo up; while read x; do echo got $x; done"
@@ -292,7 +309,7 @@ def test_a_run_that_takes_too_long_is_timed_out(tmp_path):
     with daemon(tmp_path, job) as place:
         first = place.ask("trigger", name="job", source="cli")
         assert first["run"]
-        with pytest.raises(Refused, match="not started: busy"):
+        with pytest.raises(Refused, match="not started: its last run is not over"):
             place.ask("trigger", name="job", source="cli", wait=True)
         helpers.wait_until(lambda: [run for run in place.ledger() if run["outcome"] == "timed_out"])
 

@@ -11,7 +11,7 @@ import helpers
 from longwatch.core.harness import Harness
 from longwatch.posix.reactor import Reactor
 from longwatch.runtime.conduit import Conduit, Mirror, Nowhere
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 
 
 class Stage:

@@ -12,17 +12,9 @@ from longwatch.errors import StoreError
 from longwatch.posix.clocks import LOOKED
 from longwatch.posix.identity import Identity, identity
 from longwatch.store import spool
-from longwatch.store.queries import (
-    ManyRunsError,
-    NoSuchRunError,
-    find,
-    find_live,
-    history,
-    last_run,
-    live_runs,
-    runs,
-)
-from longwatch.store.queries import folders as all_folders
+from longwatch.store.queries import ManyRunsError, NoSuchRunError, find, find_live, history, last_run, runs
+from longwatch.store.run_folders import folders as all_folders
+from longwatch.store.run_folders import live_runs
 
 
 def dead() -> Identity:

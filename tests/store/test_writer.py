@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import helpers
+from longwatch.core.firing_facts import FiringMissed, FiringQueued, FiringSkipped
 from longwatch.core.redact import Redactor
-from longwatch.core.service_facts import FiringMissed, FiringQueued, FiringSkipped
 from longwatch.errors import StoreError
 from longwatch.paths import rfc3339
 from longwatch.posix import now
@@ -177,6 +177,35 @@ def test_many_starts_share_a_commit(state: Path, monkeypatch: pytest.MonkeyPatch
         assert told.answered(300) == [(str(number), None) for number in range(300)]
         told.writer.start = lambda: None  # type: ignore[method-assign]
     assert batches == [commits.MOST, 300 - commits.MOST]
+
+
+def test_what_is_told_before_the_loop_waits_again_shares_a_commit(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An end and the start that follows it are one commit, though the thread has nothing else to do."""
+    commits: list[int] = []
+    write = Ledger.write
+    monkeypatch.setattr(Ledger, "write", lambda *given: (commits.append(1), write(*given))[1])
+    with desk(state) as told:
+        told.writer.open(record("web-1"), told.done("first"))
+        told.answered(1)
+        before = len(commits)
+        told.writer.close(end("web-1"), told.done("end"))
+        for _ in range(20):  # whoever is not held back is handed over by now
+            os.sched_yield()
+        told.writer.open(record("web-2"), told.done("next"))
+        assert [name for name, _ in told.answered(3)] == ["first", "end", "next"]
+        assert len(commits) == before + 1
+
+
+def test_many_records_wait_for_no_loop(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that tells without end, and does not come to wait, has them written in portions."""
+    monkeypatch.setattr(writer, "TOGETHER", 3)
+    with desk(state) as told:
+        for number in range(7):
+            told.writer.open(record(f"web-{number}"), told.done(str(number)))
+        helpers.wait_until(lambda: told.writer.counts()["queued"] == 1)
+        assert [name for name, _ in told.answered(7)] == [str(number) for number in range(7)]
 
 
 def test_a_firing_that_is_no_run(state: Path) -> None:
@@ -720,6 +749,7 @@ def test_retention_is_called_from_here(state: Path, tmp_path: Path) -> None:
         told.writer.close({**end("old-000000"), "harness": "web", "started_at": rfc3339(START)})
         told.writer.open(record("web-aaaaaa", started_at=rfc3339(START)))
         told.writer.retain(START + retention.DAYS * 86_400_000 + 10_000)
+        assert not told.writer._gathered, "it must not overtake what was told before"
         told.writer.keep_payloads(str(payloads), {"web": 1})
         told.writer.keep_payloads(str(odd), {})
         told.until(lambda: told.notes)

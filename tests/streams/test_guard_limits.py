@@ -526,7 +526,7 @@ class TestTheError:
         ]
         error = Played(calls, Limits(loop=8)).error
         assert (type(error), error.reason) == (LimitReached, "looping")
-        assert str(error) == "stream: the same call with the same result, again and again"
+        assert str(error) == "stream: the same call of Bash with the same result, again and again"
 
 
 def test_the_report():

@@ -278,6 +278,21 @@ class TestAuthority:
         assert found.ok
         assert "LONGWATCH_TOOL" not in found.stdout
 
+    def test_a_file_has_one_if_it_is_named(self, monkeypatch, tmp_path):
+        """What a file says holds where no argument does: none of it by itself, and of a wrong one nothing."""
+        monkeypatch.chdir(tmp_path)
+        file = tmp_path / "longwatch.toml"
+        file.write_text('[defaults]\nidle = "300ms"\nkill_after = "3s"\n')
+        silent = [*children.ticks_then_silent(1, seconds=0.8)]
+        with CommandTool(config=file) as tool:
+            assert tool(silent).termination_reason == "idle"
+        for words in ({}, {"config": file, "idle": None}):
+            with CommandTool(timeout=60, **words) as tool:
+                assert tool(silent).ok
+        file.write_text('[defaults]\nidel = "300ms"\n')
+        with pytest.raises(UsageError, match=r'^longwatch\.toml:2:1: unknown key "idel"'):
+            CommandTool(config="longwatch.toml")
+
 
 class TestWords:
     """Where it starts, and what it reads."""

@@ -1,12 +1,15 @@
 """How deep batches may be nested, and how many may be at work in one tree."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from longwatch.work import nested
 from longwatch.work.nested import CLAMP, BlockedError, Session, entered
 
 
@@ -17,6 +20,8 @@ def test_a_root_names_its_tree_and_hands_it_down() -> None:
     inner = Session.of(root.variables())
     assert (root.depth, inner.depth, inner.tree) == (0, 1, root.tree)
     assert (inner.deepest, inner.most) == (3, 10)
+    names = {"ID": root.tree, "DEPTH": "1", "MAX_DEPTH": "3", "MAX_SESSIONS": "10"}
+    assert root.variables() == {f"LONGWATCH_TREE_{name}": value for name, value in names.items()}
     assert Session.of({}).tree != root.tree
 
 
@@ -66,3 +71,33 @@ def test_no_more_are_at_work_than_may_be(tmp_path: Path) -> None:
         with entered(session, str(tmp_path)):
             assert len(os.listdir(tmp_path / "trees" / "tree")) == 2
     assert not (tmp_path / "trees" / "tree").exists()
+
+
+def test_two_that_come_at_the_same_moment_see_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has taken a place and not yet held it keeps it: the other one waits until that is done."""
+    session, real = Session("tree", most=1), fcntl.flock
+    refused: list[str] = []
+
+    def come() -> None:
+        try:
+            with entered(session, str(tmp_path)):
+                refused.append("")
+        except BlockedError as error:
+            refused.append(str(error))
+
+    other = threading.Thread(target=come)
+
+    def flock(fd: int, how: int) -> None:
+        taken = os.path.dirname(os.readlink(f"/proc/self/fd/{fd}")).endswith("/tree")
+        if taken and not other.ident:
+            other.start()
+            other.join(0.2)
+        real(fd, how)
+
+    monkeypatch.setattr(nested.fcntl, "flock", flock)
+    with entered(session, str(tmp_path)):
+        other.join(10)
+        assert ["1 batches are at work" in why for why in refused] == [True]
+    assert list((tmp_path / "trees").iterdir()) == []

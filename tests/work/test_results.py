@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers import descriptors
 from longwatch import Limits, UsageError, run
 from longwatch.work import results
 from longwatch.work.results import ARGV, FILE, STDIN, ask, read
@@ -66,9 +67,16 @@ def test_only_a_plain_file_with_text_is_an_answer(tmp_path: Path, monkeypatch: p
     (tmp_path / "empty").touch()
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     os.mkfifo(tmp_path / "pipe")
+    before = descriptors()
     for name in ("link", "empty", "bytes", "pipe", "missing", "."):
         assert read(str(tmp_path / name)) is None
     monkeypatch.setattr(results, "LONGEST", 7)
     assert read(str(answer)) is None
     answer.write_text("1234567")
     assert read(str(answer)) == "1234567"
+    assert descriptors() <= before
+
+
+def test_what_no_program_can_be_given_is_taken_out_of_a_prompt() -> None:
+    """NULs, and halves of characters as JSON can write them; all else is left alone."""
+    assert results.clean("a\0b \ud800 \u2713\n") == "ab ? \u2713\n"

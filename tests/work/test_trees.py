@@ -1,6 +1,7 @@
 """Work trees of git: made, found again, brought home, removed only when nothing in them is waited for."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,12 +12,7 @@ from longwatch.core.spec import SECOND
 from longwatch.work import trees
 from longwatch.work.steps import WorkError, walk
 from longwatch.work.trees import Place, Trees, bring_home, bundle, dirty, merged, remove
-
-
-def git(folder: Path | str, *words: str) -> str:
-    return subprocess.run(
-        ["git", *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
+from repositories import commit, git, side_by_side
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +29,6 @@ def repository(tmp_path: Path) -> Path:
     git(tmp_path, "init", "--quiet", "-b", "trunk", str(folder))
     commit(folder, "first")
     return folder
-
-
-def commit(folder: Path | str, text: str) -> str:
-    Path(folder, "file").write_text(text)
-    git(folder, "add", "file")
-    git(folder, "commit", "--quiet", "-m", text)
-    return git(folder, "rev-parse", "HEAD")
 
 
 @pytest.fixture
@@ -88,6 +77,45 @@ def test_a_tree_that_begins_anew_throws_nothing_away(made: Trees, repository: Pa
     (aside,) = Path(again.path).parent.glob("a.kept-*")
     assert (aside / "draft").read_text() == "half"
     assert not Path(again.path, "draft").exists()
+
+
+def test_a_tree_that_cannot_be_kept_is_not_begun_anew(made: Trees, repository: Path) -> None:
+    """Changes stay where they are, and the branch where it was; the line says why."""
+    found = place(made, repository)
+    tip = commit(found.path, "work")
+    Path(found.path, "draft").write_text("half")
+    git(repository, "worktree", "lock", found.path)
+    with pytest.raises(WorkError, match="a: it holds changes, and cannot be moved aside"):
+        place(made, repository)
+    assert Path(found.path, "draft").read_text() == "half"
+    git(repository, "worktree", "unlock", found.path)
+    git(repository, "update-ref", "refs/longwatch/kept", tip)
+    with pytest.raises(WorkError, match="cannot lock ref"):
+        place(made, repository)
+    assert git(repository, "rev-parse", "agent/a") == tip
+
+
+def test_a_tree_in_the_middle_of_a_merge_is_kept_as_it_is(
+    made: Trees, repository: Path, tmp_path: Path
+) -> None:
+    """The item begins anew beside it."""
+    found = place(made, repository)
+    commit(found.path, "work")
+    commit(repository, "second")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(found.path, "merge", "--quiet", "trunk")
+    assert Path(place(made, repository).path, "file").read_text() == "second"
+    (kept,) = (tmp_path / "work").glob("a.kept-*")
+    assert git(kept, "status", "--porcelain") == "UU file"
+
+
+def test_a_branch_whose_tree_was_removed_by_hand_gets_another_one(
+    made: Trees, repository: Path, tmp_path: Path
+) -> None:
+    """Git still believes in the old one; nobody has to tidy up first."""
+    shutil.rmtree(place(made, repository).path)
+    found = walk(made.prepare(str(repository), str(tmp_path / "elsewhere"), "agent/a"))
+    assert git(found.path, "branch", "--show-current") == "agent/a"
 
 
 def test_many_trees_of_one_repository(made: Trees, repository: Path) -> None:
@@ -139,6 +167,49 @@ def test_a_repository_elsewhere_is_cloned_once_and_fetched_then(made: Trees, rep
     tip = commit(repository, "second")
     assert place(made, url, "b").commit == tip
     assert len(os.listdir(made._folder)) == 1
+
+
+def test_items_that_begin_side_by_side_have_a_tree_each(
+    made: Trees, repository: Path, tmp_path: Path
+) -> None:
+    """Git tidies up for one while it makes the tree of another; each one is there, whole."""
+    names = [f"n{number}" for number in range(6)]
+    steps = [made.prepare(str(repository), str(tmp_path / "work" / name), name) for name in names]
+    assert [error for _, error in side_by_side(*steps)] == [None] * len(names)
+    for name in names:
+        assert Path(tmp_path, "work", name, "file").read_text() == "first"
+        assert git(tmp_path / "work" / name, "status", "--porcelain") == ""
+
+
+def test_a_tree_whose_files_do_not_come_is_not_left_half(
+    made: Trees, repository: Path, tmp_path: Path
+) -> None:
+    """The next try begins with nothing in its way."""
+    Path(repository, ".gitattributes").write_text("file filter=broken\n")
+    git(repository, "add", ".gitattributes")
+    git(repository, "commit", "--quiet", "-m", "broken")
+    git(repository, "config", "filter.broken.smudge", "false")
+    git(repository, "config", "filter.broken.required", "true")
+    with pytest.raises(WorkError, match="filter"):
+        place(made, repository)
+    assert list((tmp_path / "work").iterdir()) == []
+    git(repository, "config", "filter.broken.smudge", "cat")
+    assert Path(place(made, repository).path, "file").exists()
+
+
+@pytest.mark.capability("CAP-58")
+def test_items_that_begin_side_by_side_share_one_clone(made: Trees, repository: Path, tmp_path: Path) -> None:
+    """One of them makes it, or brings it up to date; each has its own tree."""
+    url = f"file://{repository}"
+
+    def begun(*names: str) -> set[tuple[str | None, str | None]]:
+        steps = [made.prepare(url, str(tmp_path / "work" / name), name) for name in names]
+        return {(found and found.commit, error and str(error)) for found, error in side_by_side(*steps)}
+
+    assert begun("a", "b", "c") == {(git(repository, "rev-parse", "HEAD"), None)}
+    assert len(os.listdir(made._folder)) == 1
+    second = commit(repository, "second")
+    assert begun("d", "e") == {(second, None)}
 
 
 @pytest.mark.capability("CAP-58")
@@ -261,3 +332,19 @@ def test_a_damaged_bundle_changes_nothing(made: Trees, repository: Path, tmp_pat
 def test_the_limits_of_network_steps() -> None:
     """A look is short, a clone may take minutes; each has an end by the clock."""
     assert (trees.PROBE, trees.LOOK, trees.CLONE) == (10 * SECOND, 30 * SECOND, 300 * SECOND)
+
+
+def test_a_bundle_that_cannot_be_written_is_no_bundle(made: Trees, repository: Path, tmp_path: Path) -> None:
+    """Nobody takes the work for brought home; the line names the branch."""
+    found = place(made, repository)
+    commit(found.path, "work")
+    with pytest.raises(WorkError, match=r"^agent/a: "):
+        walk(bundle(found, str(tmp_path / "no" / "folder")))
+
+
+def test_a_tree_that_is_no_tree_any_more_is_named(made: Trees, repository: Path) -> None:
+    """It is the folder that has to be looked at, not the repository."""
+    found = place(made, repository)
+    Path(found.path, ".git").unlink()
+    with pytest.raises(WorkError, match=f"^{found.path}: "):
+        place(made, repository, resume=True)

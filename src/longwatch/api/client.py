@@ -1,13 +1,12 @@
 """How verbs talk to a daemon: HTTP over its private socket, with nothing but the standard library.
 
-    daemon = find(config_file, state)      # NoDaemonError when nobody is there
+    daemon = finding.find(config_file, state)      # NoDaemonError when nobody is there
     daemon.status()["harnesses"]
 
 Every failure is a `DaemonError`: its text is one line that can be shown as it is, `status` what a verb ends with.
 """
 
 import json
-import os
 import socket
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -30,52 +29,17 @@ from longwatch.api.failures import (
     WrongWordsError,
 )
 from longwatch.api.following import Following
-from longwatch.errors import StoreError
-from longwatch.paths import daemon_folder, daemon_id, sockets
-from longwatch.posix.supervisor import lives
 
 __all__ = [
     "Daemon", "DaemonError", "HungUpError", "NoAnswerError", "NoDaemonError", "NoSuchHarnessError", "NotNowError", "OtherVersionError",
-    "RefusedError", "WrongWordsError", "find", "running",
+    "RefusedError", "WrongWordsError",
 ]  # fmt: skip
 
 Answer = dict[str, Any]
 #: How long an answer may take that is given at once, in seconds. A daemon that takes longer is stopped or starved.
 PATIENCE = 5.0
-_UP = "longwatch up starts it"
-
-
-def find(config_file: str, state: str, environ: Mapping[str, str] = os.environ) -> "Daemon":
-    """Return the daemon of a configuration file. Raises NoDaemonError where there is none."""
-    name = daemon_id(config_file)
-    told = _told(os.path.join(daemon_folder(state, name), "daemon.json"))
-    path = told.get("socket")
-    if not isinstance(
-        path, str
-    ):  # it says so itself, for its environment may have been another one than ours
-        try:
-            path = os.path.join(sockets(name, state, environ), "api.sock")
-        except StoreError as error:
-            raise NoDaemonError(str(error)) from error
-    daemon = Daemon(path)
-    if told and not lives(told):
-        raise NoDaemonError(f"the daemon of {config_file} has ended; {_UP}")
-    try:
-        daemon.connect().close()
-    except NoDaemonError:
-        raise NoDaemonError(f"no daemon runs for {config_file}; {_UP}") from None
-    return daemon
-
-
-def running(state: str) -> list[Answer]:
-    """Return what the daemons of this user that live say of themselves: `id`, `config`, `pid`, `socket`."""
-    folder = os.path.dirname(daemon_folder(state, "x"))
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    found = [(name, _told(os.path.join(folder, name, "daemon.json"))) for name in names]
-    return [{"id": name, **told} for name, told in found if told and lives(told)]
+#: What to do where there is none.
+UP = "longwatch up starts it"
 
 
 class Daemon:
@@ -197,7 +161,7 @@ class Daemon:
             raise RefusedError(f"{self.path} belongs to another user") from None
         except (FileNotFoundError, ConnectionRefusedError):
             connection.close()
-            raise NoDaemonError(f"no daemon listens at {self.path}; {_UP}") from None
+            raise NoDaemonError(f"no daemon listens at {self.path}; {UP}") from None
         except OSError as error:
             connection.close()
             raise self._silent(error) from error
@@ -313,12 +277,3 @@ def _payload(data: bytes | None) -> Answer:
         return {"payload": data.decode()}
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode()}
-
-
-def _told(path: str) -> Answer:
-    try:
-        with open(path, "rb") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

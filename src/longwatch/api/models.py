@@ -67,9 +67,11 @@ class LastRun(Answer):
     run: str | None = None
     outcome: str | None = None
     termination_reason: str | None = None
+    origin: str | None = None
     ended_at: str | None = None
     exit_code: int | None = None
     signal: str | None = None
+    limit: dict[str, Any] | None = None
 
 
 class Snapshot(Answer):

@@ -6,7 +6,6 @@ is imported after hours of waiting.
 """
 
 import os
-import time
 
 from longwatch import presets
 from longwatch.cli.attend import join, remember
@@ -22,6 +21,7 @@ from longwatch.posix import now
 from longwatch.posix.spawn import PTY, SpawnError
 from longwatch.store.spool import summary
 from longwatch.units import ago
+from longwatch.vocabulary import PROVIDER, clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 else:
     import _signal
 
-_LIMITS = {
-    "rate": "a rate limit",
-    "usage": "a usage limit",
-    "money": "lack of money",
-    "auth": "a refused login",
-}
 #: Why a run is parked, behind the limit that it names.
 _PARKED = {"over": "just over", "clamped": "too far away to be meant", "again": "which still holds"}
 #: Why nobody waits.
@@ -145,7 +139,7 @@ class Again:
         run.voice.ended(report, recorded=run.keeping is not None)
         more = f", {_PARKED[verdict.why]}" if verdict.why in _PARKED else ""
         self._tell(
-            f"parked by {_named(limit.cls, limit.until)}{more}; goes on at {_clock(verdict.until)}, in "
+            f"parked by {_named(limit.cls, limit.until)}{more}; goes on at {clock(verdict.until, wall())}, in "
             f"{ago(max(0, verdict.until - wall()))}; Ctrl-C or longwatch stop {front.run_id} ends that"
         )
 
@@ -195,12 +189,4 @@ def drawn() -> float:
 
 
 def _named(cls: str, until: int | None) -> str:
-    return _LIMITS[cls] + ("" if until is None else f" until {_clock(until)}")
-
-
-def _clock(wall_ms: int) -> str:
-    """Return an instant in local time: 15:04:05 today, else with its day."""
-    then, today = time.localtime(wall_ms / 1000), time.localtime(wall() / 1000)
-    if then[:3] == today[:3]:
-        return time.strftime("%H:%M:%S", then)
-    return time.strftime("%b %d %H:%M" if then[0] == today[0] else "%Y-%m-%d", then)
+    return PROVIDER[cls] + ("" if until is None else f" until {clock(until, wall())}")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from longwatch.store.queries import Folder
+from longwatch.store.run_folders import Folder
 
 _NAME = "agent.jsonl"
 

@@ -10,13 +10,8 @@ from typing import Any
 
 from longwatch.cli.render import clean, instant, span, when
 from longwatch.units import ago as coarse
+from longwatch.vocabulary import PROVIDER
 
-_LIMITS = {
-    "rate": "a rate limit",
-    "usage": "a usage limit",
-    "money": "lack of credit",
-    "auth": "a refused login",
-}
 _STATES = {
     "working": "working",
     "ready": "waiting to be spoken to",
@@ -103,7 +98,7 @@ def _limit(agent: Agent) -> list[str]:
     limit = agent.get("limit")
     if not isinstance(limit, Mapping):
         return []
-    named = _LIMITS.get(str(limit.get("cls")), "a limit")
+    named = PROVIDER.get(str(limit.get("cls")), "a limit")
     until = f" until {when(limit['until'])}" if limit.get("until") else "; nobody says until when"
     return [named + until, *([clean(limit["text"])] if limit.get("text") else [])]
 
@@ -143,7 +138,7 @@ def _until(agent: Agent) -> str:
         return ""
     end = instant(limit.get("until"))
     if end is None:
-        return f"paused by {_LIMITS.get(str(limit.get('cls')), 'a limit')}"
+        return f"paused by {PROVIDER.get(str(limit.get('cls')), 'a limit')}"
     return f"paused until {when(limit['until'], brief=True)}" if end.timestamp() > time.time() else ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from longwatch.core.spec import MINUTE
 from longwatch.observe.record import instant
-from longwatch.store.queries import folders
+from longwatch.store.run_folders import folders
 
 #: How systemd marks the two in the journal, whatever language it speaks.
 _BEGAN = "6bbd95ee977941e497c48be27c254128"

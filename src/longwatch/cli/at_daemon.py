@@ -10,9 +10,10 @@ import click
 from longwatch.cli.render import clean, fail, when
 from longwatch.config.finding import find as find_file
 from longwatch.core.harness import RESIDENT
-from longwatch.daemon.narration import GAVE_UP
+from longwatch.core.restarts import ALIKE_FAILED, SPAWN, STALLED
 from longwatch.errors import StoreError, UsageError
 from longwatch.paths import daemon_id, sockets, state
+from longwatch.vocabulary import GAVE_UP, HOLDS, ONLY_TOLD, command
 
 if TYPE_CHECKING:
     from longwatch.api.client import Daemon
@@ -31,7 +32,8 @@ def config_option(command: F) -> F:
 
 def daemon_of(config: str | None) -> "Daemon":
     """Return the daemon of a configuration file. Ends the verb with 3 where none answers, with 2 for a wrong file."""
-    from longwatch.api.client import NoDaemonError, find  # noqa: PLC0415 - only verbs that ask load it
+    from longwatch.api.client import NoDaemonError  # noqa: PLC0415 - only verbs that ask load it
+    from longwatch.api.finding import find  # noqa: PLC0415
 
     path = find_file(config, os.environ, os.getcwd())
     try:
@@ -42,7 +44,8 @@ def daemon_of(config: str | None) -> "Daemon":
 
 def daemon_if_any(config: str | None) -> "Daemon | None":
     """Return the daemon that answers, for verbs that also do without one. A file that was named must be there."""
-    from longwatch.api.client import NoDaemonError, find  # noqa: PLC0415
+    from longwatch.api.client import NoDaemonError  # noqa: PLC0415
+    from longwatch.api.finding import find  # noqa: PLC0415
 
     try:
         path = find_file(config, os.environ, os.getcwd())
@@ -80,20 +83,21 @@ def answers() -> Iterator[None]:
         fail(str(error), error.status)
 
 
-def harness_line(harness: "dict[str, Any]") -> str:
-    """Return how a harness stands now, in one line: its state and why."""
-    name, words = clean(harness.get("name")), state_word(harness)
-    if harness.get("report_only"):
-        words += f", its stalls are only reported; longwatch restart {name} begins anew"
-    elif harness.get("gave_up"):
-        words += f", {gave_up_text(harness)}; longwatch restart {name} begins anew"
-    elif holds := harness.get("holds"):
-        words += f", held: {', '.join(hold_text(hold) for hold in holds)}"
-    elif harness.get("backoff_until"):
-        words += f", tries again at {when(harness['backoff_until'])}"
+def harness_line(harness: "dict[str, Any]", config: str | None = None) -> str:
+    """Return how a harness stands now, in one line: its state and why. `config` is what the user had to name."""
+    name, words, given_up = clean(harness.get("name")), [state_word(harness)], harness.get("gave_up")
+    if given_up and not only_told(harness):
+        words.append(gave_up_text(harness))
+    elif not harness.get("report_only") and (waits := waits_for(harness)):
+        words.append(waits)
+    if only_told(harness):
+        words.append(ONLY_TOLD)
     if harness.get("pending_restart"):
-        words += f", {pending_text(harness['pending_restart'])}"
-    return f"{name}: {words}"
+        words.append(pending_text(harness["pending_restart"]))
+    line = f"{name}: {', '.join(words)}"
+    if not (given_up or harness.get("report_only")):
+        return line
+    return f"{line}; to begin anew: {command('restart', (name,), config or '')}"
 
 
 def state_word(harness: "dict[str, Any]") -> str:
@@ -105,17 +109,29 @@ def state_word(harness: "dict[str, Any]") -> str:
     return state
 
 
+def only_told(harness: "dict[str, Any]") -> bool:
+    """Whether restarts did not help against its stalls."""
+    return bool(harness.get("report_only")) or harness.get("gave_up") == STALLED
+
+
 def gave_up_text(harness: "dict[str, Any]") -> str:
     """Return that a harness is not started any more, and why."""
     cause = str(harness["gave_up"])
-    why = GAVE_UP.get(cause, cause)
-    error = harness.get("last_error")
-    return f"gave up: {clean(why)}" + (f": {clean(error)}" if error and cause == "alike" else "")
+    error = harness.get("last_error") if cause in (ALIKE_FAILED, SPAWN) else None
+    return f"gave up: {clean(GAVE_UP.get(cause, cause))}" + (f": {clean(error)}" if error else "")
+
+
+def waits_for(harness: "dict[str, Any]") -> str:
+    """Return what the next start waits for: what holds it, the end of its backoff; empty where it is nothing."""
+    if holds := harness.get("holds"):
+        return f"held: {', '.join(hold_text(hold) for hold in holds)}"
+    return f"tries again at {when(harness['backoff_until'])}" if harness.get("backoff_until") else ""
 
 
 def hold_text(hold: "dict[str, Any]") -> str:
     """Return why a harness is held, and until when."""
-    text = clean(hold.get("reason") or hold.get("kind"))
+    kind = str(hold.get("kind"))
+    text = clean(hold.get("reason") or HOLDS.get(kind, kind))
     return f"{text}, until {when(hold['until'])}" if hold.get("until") else text
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 NOT_NOW, NO_DAEMON = 75, 3
 _KEYS = 4096
+#: So much waits with us for a program that does not read; what is typed beyond that waits in our terminal.
+_WAITING = 16 << 10
 #: What is read of a run that has begun before us: its beginning, for the modes of its terminal, and its end.
 _BEGIN, _END = 64 << 10, 1 << 20
 #: How often (s) we look whether the daemon lives, and for how long it may be gone, as for an upgrade.
@@ -93,8 +95,8 @@ class Attached:
             with _raw(self._tracker):
                 self._show_what_is_there(follower)
                 self._resize()
-                waker.add(0)
                 while not self._is_over():
+                    (waker.add if len(self._unsent) < _WAITING else waker.drop)(0)
                     ready = waker.wait(_AGAIN if self._unsent else round(_LOOK * 1000))
                     self._turn(ready, follower, woken)
         return self._say_how_it_ended()
@@ -107,10 +109,9 @@ class Attached:
                 self._resize()
         for chunk in follower.read():
             self._show(chunk)
-        if 0 in ready and not self._unsent:
+        if 0 in ready:
             self._type(_read(0))
-        elif self._unsent:
-            self._send(self._unsent)
+        self._send()
         self._look_at_daemon()
 
     def _is_over(self) -> bool:
@@ -159,20 +160,20 @@ class Attached:
         if not keys:
             self._signals.append(signal.SIGHUP)  # our terminal is gone
             return
-        self._send(self._keys.feed(keys))
+        self._unsent += self._keys.feed(keys)
 
-    def _send(self, keys: bytes) -> None:
+    def _send(self) -> None:
+        """Hand on what was typed, as far as there is room for it."""
         from longwatch.api.client import DaemonError, NotNowError  # noqa: PLC0415
 
-        self._unsent = b""
-        if not keys:
-            return
-        try:
-            self._daemon.send(self._name, keys)
-        except NotNowError:
-            self._unsent = keys
-        except DaemonError:
-            _write(_BELL)
+        while self._unsent:
+            try:
+                self._daemon.send(self._name, self._unsent[:_KEYS])
+            except NotNowError:
+                return
+            except DaemonError:
+                _write(_BELL)
+            self._unsent = self._unsent[_KEYS:]
 
     def _resize(self) -> None:
         """Give the program's terminal the size of ours; where it has that already, the program draws anew."""
@@ -189,7 +190,7 @@ class Attached:
         moment = time.monotonic()
         if moment - self._looked < _LOOK:
             return
-        from longwatch.api.client import running  # noqa: PLC0415
+        from longwatch.api.finding import running  # noqa: PLC0415
 
         self._looked = moment
         if any(told.get("socket") == self._daemon.path for told in running(state())):

@@ -6,7 +6,8 @@ import click
 
 from longwatch.cli.batch_report import clean_up, show
 from longwatch.cli.render import duration, fail
-from longwatch.config.plan_file import Flags, Loaded, load
+from longwatch.config.plan_beside import Flags
+from longwatch.config.plan_file import Loaded, load
 from longwatch.store.workstreams import Workstreams
 
 FORMATS = click.Path(exists=False, dir_okay=False)

@@ -16,7 +16,7 @@ from longwatch.posix.signals import SignalPipe
 from longwatch.redaction import Redaction
 from longwatch.runtime.batch import Batch
 from longwatch.runtime.host import Host
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 from longwatch.store import batches
 from longwatch.store.workstreams import Workstreams
 

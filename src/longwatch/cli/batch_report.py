@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from longwatch.cli.render import LIMITS, clean, emit, fail, how_it_ended, paint, table
+from longwatch.cli.render import clean, emit, fail, how_it_ended, paint, table
 from longwatch.config.plan_file import Loaded
+from longwatch.core.outcomes import LIMITED
 from longwatch.core.plan import Plan
 from longwatch.core.workstream import ABANDONED, COMPLETED, FAILED, PENDING, RUNNING, removable
 from longwatch.hands import place_of
@@ -109,7 +110,7 @@ def _ended(item: Mapping[str, Any]) -> str:
         return "-"
     if item["termination_reason"] == "spawn_failed":
         return clean(item["error"] or "could not be started")
-    limit = item["limit"] if item["termination_reason"] in LIMITS else None
+    limit = item["limit"] if item["termination_reason"] in LIMITED else None
     if isinstance(limit, dict):
         return f"stopped: {clean(limit['name'])} limit of {format_duration(limit['window_ms'])}"
     return how_it_ended(item)

@@ -18,7 +18,8 @@ from longwatch.cli.batch_going import go_through, plan_of, sinks
 from longwatch.cli.batch_report import show
 from longwatch.cli.batch_view import View
 from longwatch.cli.render import clean, fail, note
-from longwatch.config.plan_file import VARIABLES, Loaded
+from longwatch.config.plan_beside import VARIABLES
+from longwatch.config.plan_file import Loaded
 from longwatch.core.plan import Plan
 from longwatch.core.workstream import PENDING, resumable
 from longwatch.daemon.agents import Agents
@@ -28,9 +29,10 @@ from longwatch.options import child_environment, recorded
 from longwatch.posix.spawn import SpawnError
 from longwatch.redaction import Redaction
 from longwatch.runtime.batch import Batch
+from longwatch.runtime.below import Below
 from longwatch.runtime.host import Host
 from longwatch.runtime.kept import Keeper
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 from longwatch.runtime.running import Parts
 from longwatch.store import batches
 from longwatch.store.workstreams import Workstreams
@@ -129,19 +131,10 @@ def _run(
         unwanted = {*VARIABLES.values(), *TOLD}
         environ = {name: value for name, value in os.environ.items() if name not in unwanted}
         try:
-            batch = Batch(
-                host,
-                lambda: Keeper.at(socket),
-                parts,
-                plan,
-                works,
-                dict(states),
-                hands,
-                environ,
-                random.random,
-            )
+            place = Below(host, lambda: Keeper.at(socket), parts, environ)
         except SpawnError as error:
             fail(error.message)
+        batch = Batch(host, place, plan, works, dict(states), hands, random.random)
         return go_through(host, batch, shelf, view)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from longwatch.cli.render import clean, fail
-from longwatch.config.plan_file import Flags, Loaded, load
+from longwatch.config.plan_beside import Flags
+from longwatch.config.plan_file import Loaded, load
 from longwatch.core.batch import Workstream
 from longwatch.core.workstream import PENDING, RUNNING, next_attempt, resumable
 from longwatch.paths import new_run_id, safe_name

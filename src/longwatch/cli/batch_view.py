@@ -270,7 +270,7 @@ class View:
 
     def _item(self, state: Mapping[str, Any]) -> dict[str, Any]:
         assert self._batch is not None
-        running = self._batch.running.get(state["id"])
+        running = self._batch.running(state["id"])
         source = None if running is None else running.watch.sight.last
         named = [] if running is None else checkpoints(paths.state(), running.run_id)
         return {

@@ -12,11 +12,12 @@ import click
 from longwatch import presets
 from longwatch.cli import schema as schemas
 from longwatch.cli.help import spelled
+from longwatch.cli.main import from_file
 from longwatch.core.harness import KINDS
 from longwatch.errors import UsageError
 from longwatch.option_kinds import describe
 from longwatch.option_table import Option
-from longwatch.options import DEFAULT, PRESET, RUN_OPTIONS, Values, from_environment
+from longwatch.options import DEFAULT, FILE, PRESET, RUN_OPTIONS, Values, from_environment
 from longwatch.preset_table import Preset
 from longwatch.units import nearest, shown
 
@@ -102,20 +103,16 @@ def _counted(harnesses: "Iterable[Harness]") -> str:
 
 @command.command("explain")
 @click.argument("name", required=False, metavar="[NAME[.KEY]]")
-@click.option("--config", "file", metavar="FILE", help="The file that NAME stands in.")
+@click.option("--config", "file", metavar="FILE", help="The file that NAME stands in, or that run is given.")
 @click.option("--preset", "preset", metavar="NAME", help="As for a program that is known by this name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def explain(name: str | None, file: str | None, preset: str | None, as_json: bool) -> int:
     """Show every value of a harness of longwatch.toml, or one KEY of it, who set it, and why the built-in is what it is.
 
-    Without NAME: every option of `run` in this environment.
+    Without NAME: every option of `run` in this environment, and with --config of a run that is given this FILE.
     """
     if name is None:
-        if file is not None:
-            raise UsageError(
-                "config explain: --config without a NAME; write longwatch config explain --config FILE NAME"
-            )
-        _explain_run(preset, as_json=as_json)
+        _explain_run(preset, file, as_json=as_json)
         return 0
     if preset is not None:
         raise UsageError("config explain: a harness has its own preset; leave --preset out")
@@ -175,8 +172,8 @@ def _told(value: "Value") -> str:
     return "\n".join([head, *_wrapped(value.why)])
 
 
-def _explain_run(name: str | None, *, as_json: bool) -> None:
-    values = from_environment(os.environ)
+def _explain_run(name: str | None, file: str | None, *, as_json: bool) -> None:
+    values = from_environment(os.environ, told=None if file is None else from_file(file, "run", None))
     preset = _preset(name or values.preset)
     if preset is not None:
         presets.lend(preset, values, [])
@@ -206,6 +203,8 @@ def _explained(option: Option, values: Values) -> dict[str, Any]:
         "default": None if option.default is None else describe(option, option.default),
         "why": option.why,
     }
+    if explained["source"] == FILE:
+        explained["place"] = values.place(option.name)
     number = _NUMBERS.get(option.kind)
     return explained | ({number: value} if number else {})
 
@@ -215,6 +214,8 @@ def _paragraph(option: Option, values: Values, preset: Preset | None) -> str:
     who = "built-in" if source == DEFAULT else f"set by {option.variable}"
     if source == PRESET and preset is not None:
         who = f"preset {preset.name}"
+    elif source == FILE:
+        who = values.place(option.name)
     head = f"{spelled(option)}: {describe(option, values.get(option.name))} ({who})"
     if source != DEFAULT:
         head += f"; built-in {describe(option, option.default)}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from longwatch.cli.at_daemon import answers, config_option, daemon_of, harness_line, pending_text
+from longwatch.cli.at_daemon import answers, config_option, daemon_of, harness_line
 from longwatch.cli.render import clean, emit, how_it_ended, paint, since, when
 from longwatch.units import ago, format_duration
 
@@ -23,7 +23,7 @@ def command(name: str, config: str | None, as_json: bool) -> None:
     if as_json:
         emit(told)
         return
-    click.echo(paint(harness_line(told), "cyan"))
+    click.echo(paint(harness_line(told, config), "cyan"))
     for head, lines in _story(told):
         for index, line in enumerate(lines):
             click.echo(f"  {head if index == 0 else '':<{_INDENT - 2}}{line}")
@@ -45,7 +45,6 @@ def _story(told: dict[str, Any]) -> list[tuple[str, list[str]]]:
         ),
         ("limits", _limits(told)),
         ("restarts", _restarts(told, spec)),
-        ("pending", [pending_text(told["pending_restart"])] if told.get("pending_restart") else []),
         ("schedule", [clean(line) for line in spec.get("schedule") or ()]),
         ("next", [when(told["next_due"])] if told.get("next_due") else []),
         ("last run", _last(told.get("last_run"))),
@@ -59,10 +58,10 @@ def _story(told: dict[str, Any]) -> list[tuple[str, list[str]]]:
 def _running(told: dict[str, Any]) -> list[str]:
     if not told.get("pid"):
         return []
-    run = f"{clean(told.get('run'))}, attempt {told.get('attempt')}, pid {told['pid']}"
-    return [
-        f"{run}{', at a terminal of its own' if told.get('pty') else ''}, since {when(told.get('since'))}"
-    ]
+    attempt = told.get("attempt") or 1
+    again = f", attempt {attempt}" if attempt > 1 else ""
+    terminal = ", at a terminal of its own" if told.get("pty") else ""
+    return [f"{clean(told.get('run'))}{again}, pid {told['pid']}{terminal}, since {when(told.get('since'))}"]
 
 
 def _progress(told: dict[str, Any]) -> list[str]:

@@ -17,11 +17,10 @@ def command(keep: bool, config: str | None, as_json: bool) -> None:
     daemon = daemon_of(config)
     with answers():
         told = daemon.down(keep=keep)
+    stopped, kept, left = (told.get(key) or [] for key in ("stopped", "kept", "survivors"))
     if as_json:
         emit(told)
-        return
-    stopped, kept, left = (told.get(key) or [] for key in ("stopped", "kept", "survivors"))
-    if kept:
+    elif kept:
         click.echo(f"the daemon ended; {_named(kept)} {_run(kept)} on, and longwatch up goes on with them")
     elif stopped:
         click.echo(f"stopped {_named(stopped)}; the daemon ended")

@@ -53,8 +53,10 @@ def command(
     with Ledger(state()) as ledger:
         whose = _whose(ledger, config)
         begin = _begin(ledger, whose, since)
+        if limit is not None or (begin is None and daemon is None):
+            begin = max(begin or 0, newest_of(ledger, whose, limit or LIMIT, harnesses))
         if daemon is None:
-            for event in _stored(ledger, whose, begin, harnesses, limit):
+            for event in _stored(ledger, whose, begin or 0, harnesses):
                 _tell(event, as_json)
         for text in ledger.notes:
             note(text)
@@ -92,11 +94,7 @@ def _begin(ledger: Ledger, whose: str, since: str | None) -> int | None:
     return 0 if at is None else since_time(ledger, whose, at)
 
 
-def _stored(
-    ledger: Ledger, whose: str, begin: int | None, harnesses: tuple[str, ...], limit: int | None
-) -> Iterator[dict[str, Any]]:
-    if begin is None or limit is not None:
-        begin = max(begin or 0, newest_of(ledger, whose, limit or LIMIT, harnesses))
+def _stored(ledger: Ledger, whose: str, begin: int, harnesses: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     page = feed(ledger, whose, begin, harnesses=harnesses)
     if page.renewed and page.events:
         note("the ledger was made anew since that number was given: these are all events")

@@ -1,13 +1,16 @@
-"""The parts of `run` that not every run has: a log, a rule for lines that are no progress, the screen as a source."""
+"""The parts of `run` that not every run has: a log, a rule for lines, the screen as a source, commands of the user's."""
+
+import os
 
 from longwatch.cli.main import Front, output_for, say
 from longwatch.errors import UsageError
-from longwatch.options import FLAG, Values
+from longwatch.options import FILE, FLAG, VARIABLE, Values
 from longwatch.posix.process import STDOUT
 from longwatch.posix.spawn import PTY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from longwatch.cli.longrun import LongRun
     from longwatch.observe.screen import Screen
     from longwatch.posix.files import FileSource
     from longwatch.posix.judge import LineJudge
@@ -56,6 +59,36 @@ def attach(front: Front) -> None:
         front.process.pumps[STDOUT].taps.append(front.screen.feed)
 
 
+def ask_others(run: "LongRun") -> None:
+    """Let the user's commands speak: before a stop, and of the effect. They are loaded where there are some."""
+    values, reactor, effects = run.front.values, run.front.process.reactor, run.effects
+    if values.before_stop is not None:
+        from longwatch.runtime.hook import Hook  # noqa: PLC0415
+
+        effects.hook = Hook(
+            effects, reactor, values.before_stop, lambda limit: _environment(run.front, limit)
+        )
+    if values.effect:
+        from longwatch.runtime.checks import CommandCheck, FolderCheck  # noqa: PLC0415
+
+        effects.check = (
+            FolderCheck(effects, run.work_folder(), values.effect)
+            if values.check is None
+            else CommandCheck(effects, reactor, values.check, values.effect)
+        )
+
+
+def _environment(front: Front, limit: str) -> dict[str, str]:
+    """Return what the command before a stop finds."""
+    return {
+        **os.environ,
+        "LONGWATCH_RUN_ID": front.run_id,
+        "LONGWATCH_NAME": front.name,
+        "LONGWATCH_PID": str(front.process.child.pid),
+        "LONGWATCH_LIMIT": limit,
+    }
+
+
 def _open_log(path: str, limit: int) -> "Log":
     from longwatch.posix.sink import Log  # noqa: PLC0415
 
@@ -80,16 +113,20 @@ def _judge(pattern: str) -> "LineJudge":
 def _no_nudge(values: Values) -> None:
     """A nudge is typed; without a terminal of the program's own there is nothing to type into."""
     problem = "nothing to type into: the program's input is not a terminal of its own; add --pty"
-    if values.source("nudge") == FLAG:
+    source = values.source("nudge")
+    if source == FLAG:
         raise UsageError(f"--nudge: {problem}")
-    say(f"LONGWATCH_NUDGE: {problem}; the nudge is skipped")
+    if source == VARIABLE:
+        say(f"LONGWATCH_NUDGE: {problem}; the nudge is skipped")
     values.drop("nudge")
 
 
 def _screen(values: Values) -> "Screen":
     if output_for(values) != PTY:
-        remedy = "add --pty" if values.pty is None else "leave --no-pty out"
-        raise UsageError(f"--progress screen needs a terminal for the program; {remedy}")
+        remedy = "leave --no-pty out" if values.own("pty") is False else "add --pty"
+        filed = values.source("progress") == FILE
+        who = f"{values.place('progress')}: progress" if filed else "--progress"
+        raise UsageError(f"{who} screen needs a terminal for the program; {remedy}")
     try:
         from longwatch.observe.screen import Screen  # noqa: PLC0415
     except ImportError as error:

@@ -8,6 +8,7 @@ read from its beginning.
 import os
 import select
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -194,6 +195,11 @@ class Waker:
     def add(self, fd: int) -> None:
         """Wake for this descriptor, too."""
         self._poll.register(fd, select.POLLIN)
+
+    def drop(self, fd: int) -> None:
+        """Do not wake for this descriptor until it is added again."""
+        with suppress(KeyError):
+            self._poll.unregister(fd)
 
     def wait(self, most: int | None = None) -> set[int]:
         """Wait, `most` ms if that is less than usual; return which of the added descriptors can be read."""

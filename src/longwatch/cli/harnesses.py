@@ -3,9 +3,10 @@
 from typing import Any
 
 from longwatch.cli.agent_words import state_of
-from longwatch.cli.at_daemon import gave_up_text, hold_text, state_word
+from longwatch.cli.at_daemon import gave_up_text, only_told, state_word, waits_for
 from longwatch.cli.render import clean, paint, since, when
 from longwatch.units import ago, format_duration
+from longwatch.vocabulary import ONLY_TOLD
 
 HEADS = ("HARNESS", "PID", "UP", "ALIVE", "PROGRESS", "STATE", "LIMITS", "NEXT")
 _COLOURS = {
@@ -35,15 +36,13 @@ def row(harness: dict[str, Any]) -> list[str]:
 def state(harness: dict[str, Any]) -> str:
     """Return what a harness is about in a few words: the most telling of what is known."""
     name = state_word(harness)
-    if harness.get("gave_up") and not harness.get("pid"):
+    if harness.get("gave_up") and not harness.get("pid") and not only_told(harness):
         return gave_up_text(harness)
-    if holds := harness.get("holds"):
-        return f"{name}, held: {', '.join(hold_text(hold) for hold in holds)}"
-    if harness.get("backoff_until"):
-        return f"{name}, backs off until {when(harness['backoff_until'])}"
+    if waits := waits_for(harness):
+        return f"{name}, {waits}"
     if name == "running" and harness.get("agent"):
         name = state_of(harness["agent"])
-    remarks = ["its stalls are only reported"] if harness.get("report_only") else []
+    remarks = [ONLY_TOLD] if only_told(harness) else []
     remarks += [clean(harness["blind"])] if harness.get("blind") else []
     if harness.get("pending_restart"):
         remarks.append("pending restart")
@@ -70,5 +69,6 @@ def _next(harness: dict[str, Any]) -> str:
         words.append("one queued")
     last = harness.get("last_run") or {}
     if not harness.get("pid") and last.get("outcome"):
-        words.append(f"last: {clean(last['outcome'])} {when(last.get('ended_at'), brief=True)}")
+        at = f" {when(last['ended_at'], brief=True)}" if last.get("ended_at") else ""
+        words.append(f"last: {clean(last['outcome'])}{at}")
     return ", ".join(words) or "-"

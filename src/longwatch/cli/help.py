@@ -32,12 +32,12 @@ _INTRODUCTIONS = {
     "copy of its output.",
 }
 _ENDINGS = {
-    "run": "Each option has a variable, LONGWATCH_IDLE for --idle; a flag wins. Exit status: the command's own; "
+    "run": "Each option but --config has a variable, LONGWATCH_IDLE for --idle; a flag wins. Exit status: the command's own; "
     "124 when a limit stopped it, 125 when longwatch failed, 126 when the command cannot be executed, 127 when "
     "it is not found, 128+N when it died of signal N.",
     "timeout": "Exit status: the command's own; 124 when the time was over, 125 when longwatch failed, 126 when "
     "the command cannot be executed, 127 when it is not found, 137 when it had to be killed.",
-    "tool": "Each option has a variable, LONGWATCH_TOOL_TIMEOUT for --timeout; a flag wins. Exit status: 0 when the "
+    "tool": "Each option but --config has a variable, LONGWATCH_TOOL_TIMEOUT for --timeout; a flag wins. Exit status: 0 when the "
     "result was printed, whatever became of the command; 1 when it could not be; 2 for wrong options or variables. A "
     "signal to longwatch stops the command; the result is printed, and then longwatch ends by that signal.",
 }

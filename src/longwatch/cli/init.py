@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 
 import click
 
@@ -103,10 +104,15 @@ def _headless(preset: Preset | None) -> str:
 def _write(file: str, content: str, *, force: bool) -> None:
     """Write the file whole or not at all; one that is there is only replaced if that is wanted."""
     if os.path.lexists(file) and not force:
-        raise UsageError(f"init: {file} is there already; write --force to replace it")
+        raise UsageError(f"init: {file} is there already; --force replaces it")
     if os.path.isdir(file):
         raise UsageError(f"init: {file} is a folder; write the path of a file")
     new = f"{file}.{os.getpid()}.new"
-    with open(new, "x", encoding="utf-8") as out:
-        out.write(content)
-    os.replace(new, file)
+    try:
+        with open(new, "x", encoding="utf-8") as out:
+            out.write(content)
+        os.replace(new, file)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(new)
+        raise OSError(error.errno, f"cannot be written: {(error.strerror or '').lower()}", file) from error

@@ -77,36 +77,45 @@ def require_right(item: Item) -> None:
 
 def ask_to_stop(item: Item, grace: int | None) -> dict[str, Any]:
     """Have an item stopped, and wait until it is over; return what is kept of it then."""
-    run = item.run
+    run, gone = item.run, _gone(item)
     if not item.runs():
         fail(f"{item.title} does not run: it is {clean(item.state().get('lifecycle', 'pending'))}")
-    if batches.holder(item.known.base) is None:
+    if gone:
         fail(
             f"{item.title} was left by a batch that is gone; longwatch batch run {clean(item.known.plan)} --resume "
             "takes it up"
         )
     batches.ask(item.known.base, op="stop", item=item.name, grace_ms=grace)
     until = time.monotonic() + (GRACE if grace is None else grace) / 1000 + PATIENCE
-    while item.runs() and item.run == run:
-        if time.monotonic() > until or batches.holder(item.known.base) is None:
+    while True:
+        gone = _gone(item)
+        if item.run != run or not item.runs():
+            return item.state()
+        if gone or time.monotonic() > until:
             fail(f"{item.title} is not over yet; longwatch why {item.title} shows what it waits for")
         time.sleep(_POLL)
-    return item.state()
 
 
 def ask_to_start(item: Item) -> str | None:
     """Have the batch that runs the plan start an item; return its run, or None where no batch runs the plan."""
-    before = item.run
-    if batches.holder(item.known.base) is None:
+    if _gone(item):
         return None
+    before = item.run
     if item.runs():
         fail(f"{item.title} runs already")
     batches.ask(item.known.base, op="start", item=item.name)
     until = time.monotonic() + PATIENCE
-    while (run := item.run) == before:
-        if batches.holder(item.known.base) is None:
+    while True:
+        gone, run = _gone(item), item.run
+        if run != before:
+            return run
+        if gone:
             return None
         if time.monotonic() > until:
             return ""
         time.sleep(_POLL)
-    return run
+
+
+def _gone(item: Item) -> bool:
+    """Whether no batch runs the plan. Asked before a look at the item: what a batch that is gone has left is final."""
+    return batches.holder(item.known.base) is None

@@ -7,7 +7,7 @@ import os
 
 from longwatch.cli.attend import not_kept, output_lost
 from longwatch.cli.ended import finish
-from longwatch.cli.extras import file_sources
+from longwatch.cli.extras import ask_others, file_sources
 from longwatch.cli.main import Front, say
 from longwatch.cli.signals import Signals
 from longwatch.cli.specs import NAMES, NOBODY, limits_for_people, setter_of, spec_of
@@ -91,7 +91,7 @@ class LongRun:
         self.agent: Agent | None = None if self.observed is None else self.observed.agent
         self.guardian: Guardian | None = None
         self.keeping: Keeping | None = None
-        self._ask_others()
+        ask_others(self)
         self._see_to_limits()
         self._connect()
         self._set_timers()
@@ -133,23 +133,7 @@ class LongRun:
         files = file_sources(front.values) if front.files is None else front.files
         return [*files, *([] if front.screen is None else [front.screen])]
 
-    def _ask_others(self) -> None:
-        """Let the user's commands speak: before a stop, and of the effect. They are loaded where there are some."""
-        values, process, effects = self.front.values, self.front.process, self.effects
-        if values.before_stop is not None:
-            from longwatch.runtime.hook import Hook  # noqa: PLC0415
-
-            effects.hook = Hook(effects, process.reactor, values.before_stop, self._hook_environment)
-        if values.effect:
-            from longwatch.runtime.checks import CommandCheck, FolderCheck  # noqa: PLC0415
-
-            effects.check = (
-                FolderCheck(effects, self._work_folder(), values.effect)
-                if values.check is None
-                else CommandCheck(effects, process.reactor, values.check, values.effect)
-            )
-
-    def _work_folder(self) -> str:
+    def work_folder(self) -> str:
         """Return where the program works: our own folder, which it has inherited."""
         return os.curdir
 
@@ -204,15 +188,6 @@ class LongRun:
             self.driver.at(started + values.poll, lambda now: self.effects.stamps(), values.poll)
         if os.isatty(2) and self.front.terminal is None and not nested:
             self.driver.at(started + STATUS_EVERY, self.voice.status, STATUS_EVERY)
-
-    def _hook_environment(self, limit: str) -> dict[str, str]:
-        return {
-            **os.environ,
-            "LONGWATCH_RUN_ID": self.front.run_id,
-            "LONGWATCH_NAME": self.front.name,
-            "LONGWATCH_PID": str(self.front.process.child.pid),
-            "LONGWATCH_LIMIT": limit,
-        }
 
     def _before_stop_notes(self, fact: Fact) -> None:
         """What the post-mortem cannot know: how the program's output reached us, and where else it may work."""

@@ -12,7 +12,7 @@ from longwatch.cli.render import clean, emit, note, paint, since, table, when
 from longwatch.paths import rfc3339, state
 from longwatch.posix import now
 from longwatch.posix.clocks import LOOKED, STARTED, Clocks
-from longwatch.store.queries import Folder, ending, folders
+from longwatch.store.run_folders import Folder, ending, folders
 from longwatch.units import ago, format_duration
 
 #: The driver looks every 10 s at least: a supervisor that has not looked for this long is stopped or starved.
@@ -99,6 +99,7 @@ def describe(folder: Folder) -> dict[str, Any]:
         "pid": meta.get("pid"),
         "child_pid": meta.get("child_pid"),
         "host": meta.get("host"),
+        "placed": meta.get("placed"),
         "program": meta.get("program"),
         "cwd": meta.get("cwd"),
         "started_at": meta.get("started_at"),
@@ -206,7 +207,8 @@ def _state(folder: Folder, agent: dict[str, Any] | None) -> str:
     unwatched = _back(now(), clocks.header[LOOKED])
     if unwatched is not None and unwatched > UNWATCHED_MS:
         return f"unwatched for {ago(unwatched)}"
-    return _busy(folder, clocks, agent)
+    busy = _busy(folder, clocks, agent)
+    return f"{busy} on {folder.meta['placed']}" if folder.meta.get("placed") else busy
 
 
 def _busy(folder: Folder, clocks: Clocks, agent: dict[str, Any] | None) -> str:
@@ -246,7 +248,9 @@ def limit_text(name: str, limit: dict[str, Any]) -> str:
     window = limit.get("window_ms")
     text = f"{name} {format_duration(window)}" if isinstance(window, int) else name
     left = limit.get("remaining_ms")
-    return text if left is None else f"{text} ({ago(left)} left)"
+    if left is None:
+        return text
+    return f"{text} ({ago(left)} left)" if left else f"{text} (reached)"
 
 
 def source_text(name: str, seen: dict[str, Any]) -> str:

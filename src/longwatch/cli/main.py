@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from longwatch.cli.again import Again
     from longwatch.observe.screen import Screen
+    from longwatch.options import Told
     from longwatch.posix.child import Child
     from longwatch.posix.files import FileSource
     from longwatch.posix.process import Process
@@ -95,7 +96,7 @@ def run(words: list[str]) -> "NoReturn":
     """Run a command under its limits; end as the command did, or with the status that the reason has."""
     fill_standard_descriptors()
     try:
-        values, command = parse("run", words)
+        values, command = parse("run", words, read=from_file)
         if values.help or values.version:
             answer("run", values)
         for warning in values.warnings:
@@ -224,6 +225,13 @@ def _terminal_size() -> tuple[int, int] | None:
     return None
 
 
+def from_file(path: str, verb: str, name: str | None) -> "Told":
+    """Return what a file says that `--config` names. All that reading it takes is loaded, before anything is started."""
+    from longwatch.config.as_options import read  # noqa: PLC0415
+
+    return read(path, verb, name)
+
+
 def answer(verb: str, values: Values) -> "NoReturn":
     """Print the help or the version that was asked for."""
     if values.version:
@@ -240,9 +248,10 @@ def answer(verb: str, values: Values) -> "NoReturn":
 
 
 def say(text: str) -> None:
-    """Print one line of ours on stderr; nobody there to read it is no error."""
+    """Print a line of ours on stderr, or several; nobody there to read it is no error."""
+    lines = text.replace("\n", "\nlongwatch: ")
     try:
-        os.write(2, f"longwatch: {text}\n".encode("utf-8", "surrogateescape"))
+        os.write(2, f"longwatch: {lines}\n".encode("utf-8", "surrogateescape"))
     except OSError:
         pass
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from longwatch.cli.machine import install_command
-from longwatch.cli.main import fill_standard_descriptors, leave_by, say
+from longwatch.cli.main import fill_standard_descriptors, from_file, leave_by, say
 from longwatch.cli.table import table_options
 from longwatch.errors import UsageError
 from longwatch.options import of_flags
@@ -26,7 +26,7 @@ def command(**given: Any) -> None:
     LONGWATCH_TOOL_TIMEOUT and its like, and nowhere else. When the agent goes away every command is stopped with all
     that it started. Exit status: 0 when the agent hung up, by the signal when one ended us.
     """
-    values = of_flags("mcp", given)
+    values = of_flags("mcp", given, read=from_file)
     roots = Roots(values.root)
     server = _server()
     fill_standard_descriptors()

@@ -10,7 +10,7 @@ import stat
 from longwatch import presets
 from longwatch.cli.main import Front, output_for, say
 from longwatch.errors import UsageError
-from longwatch.options import DEFAULT, FLAG, PRESET
+from longwatch.options import DEFAULT, FLAG, PRESET, VARIABLE
 from longwatch.posix.spawn import PTY
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def _named(front: Front) -> "Preset | None":
 
 def _complete(front: Front, preset: "Preset") -> None:
     """Add the preset's words; a variable, which may be meant for other runs, only adds to a program that it knows."""
-    if front.values.source("preset") != FLAG and presets.recognised(front.argv) is not preset:
+    if front.values.source("preset") == VARIABLE and presets.recognised(front.argv) is not preset:
         return
     front.argv, made = presets.completed(preset, front.argv)
     for addition in made:
@@ -112,5 +112,6 @@ def _no_transcript(front: Front) -> None:
         raise UsageError(
             f"--progress transcript: {problem}; name one with --preset, longwatch presets lists them"
         )
-    say(f"LONGWATCH_PROGRESS=transcript: {problem}; the built-in is used: output")
+    if values.source("progress") == VARIABLE:
+        say(f"LONGWATCH_PROGRESS=transcript: {problem}; the built-in is used: output")
     values.drop("progress")

@@ -32,7 +32,7 @@ def command(dry_run: bool, restart: bool, prune: bool, config: str | None, as_js
     if errors:
         count = "one error" if len(errors) == 1 else f"{len(errors)} errors"
         end(f"{count} in the file; the daemon keeps what it had, and nothing was touched")
-    for line in _changes(told, dry_run=dry_run, restart=restart, prune=prune):
+    for line in _changes(told, dry_run=dry_run):
         click.echo(line)
     return 0
 
@@ -46,20 +46,18 @@ def placed(error: dict[str, Any]) -> str:
     )
 
 
-def _changes(told: dict[str, Any], *, dry_run: bool, restart: bool, prune: bool) -> list[str]:
+def _changes(told: dict[str, Any], *, dry_run: bool) -> list[str]:
     would = "would be " if dry_run else ""
     said = (
         ("applied", f"{would}applied", ""),
         ("added", f"{would}added", ""),
+        ("restarted", f"{would}restarted", ""),
+        ("pending", "pending restart", "; --restart does it now"),
+        ("pruned", f"{would}stopped", ""),
         (
-            "pending",
-            f"{would}restarted" if restart else "pending restart",
-            "" if restart else "; --restart does it now",
-        ),
-        (
-            "removed",
-            f"{would}stopped" if prune else "no longer in the file, running on",
-            "" if prune else "; --prune stops",
+            "" if told.get("pruned") else "removed",
+            "no longer in the file",
+            "; what still runs goes on, --prune stops it",
         ),
     )
     lines = [f"{head}: {_names(told[key])}{tail}" for key, head, tail in said if told.get(key)]

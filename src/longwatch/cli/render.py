@@ -8,19 +8,20 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.exceptions import Exit
 
 from longwatch.errors import UnitError, UsageError
-from longwatch.store.queries import ManyRunsError, NoSuchRunError
+from longwatch.how import in_full
 from longwatch.units import ago, format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from longwatch.store.queries import ManyRunsError, NoSuchRunError
 
 SCHEMA = 1
 FAILED, USAGE, UNKNOWN = 1, 2, 4
-#: Reasons that are the name of one of our limits: we stopped the run.
-LIMITS = ("idle", "first", "stalled", "call", "ceiling", "timeout", "effect", "asked", "looping", "lingered")
 
 
 def emit(answer: Mapping[str, Any]) -> None:
@@ -39,8 +40,10 @@ def fail(text: str, status: int = FAILED) -> NoReturn:
     raise Exit(status)
 
 
-def refuse(error: NoSuchRunError | ManyRunsError) -> NoReturn:
+def refuse(error: "NoSuchRunError | ManyRunsError") -> NoReturn:
     """End as a verb ends whose NAME or RUN means no run (4), or several (2)."""
+    from longwatch.store.queries import NoSuchRunError  # noqa: PLC0415 - most verbs open no database
+
     fail(str(error), UNKNOWN if isinstance(error, NoSuchRunError) else USAGE)
 
 
@@ -106,56 +109,5 @@ def span(ms: object) -> str:
 
 
 def how_it_ended(summary: Mapping[str, Any]) -> str:
-    """Return what ended a run, in words: its cause, never guessed from an exit status."""
-    reason = summary.get("termination_reason")
-    if reason == "exited":
-        code = summary.get("exit_code")
-        return f"failed by itself with exit status {code}" if code else "exited 0"
-    if reason == "signaled":
-        return f"died of {clean(summary.get('signal'))}, which longwatch did not send"
-    if reason in LIMITS:
-        return f"stopped by longwatch: {_limit(reason, summary)}"
-    if reason is None and summary.get("outcome") is not None:
-        return _no_end(summary)
-    return _other_ends(summary).get(str(reason), f"ended: {clean(reason)}")
-
-
-def _limit(reason: str, summary: Mapping[str, Any]) -> str:
-    limit = summary.get("limit")
-    found = limit if isinstance(limit, dict) else {}
-    text = f"its {clean(found.get('name') or reason)} limit"
-    if isinstance(found.get("window_ms"), int):
-        text += f" of {format_duration(found['window_ms'])} was reached"
-    if found.get("subject"):
-        text += f" by {clean(found['subject'])}"
-    if reason == "stalled":
-        return f"{text}: no call went well for so long"
-    if reason in ("idle", "first") and isinstance(summary.get("idle_ms"), int):
-        source = found.get("source")
-        text += f", silent for {format_duration(summary['idle_ms'])}"
-        text += f" since {clean(source)} moved" if source else ", nothing ever moved"
-    return text
-
-
-def _no_end(summary: Mapping[str, Any]) -> str:
-    """Return what is on record of a run that has not ended, or of a firing that became none."""
-    if summary.get("outcome") == "running":
-        trigger = summary.get("trigger")
-        return f"started by {clean(trigger)}, not over on record" if trigger else "not over on record"
-    why, count = summary.get("why"), summary.get("count")
-    times = f", {count} times" if isinstance(count, int) and count > 1 else ""
-    return f"not started{times}" + (f": {clean(why)}" if why else "")
-
-
-def _other_ends(summary: Mapping[str, Any]) -> dict[str, str]:
-    origin = summary.get("origin")
-    asked = {"explicit": "by hand", "cascade": "along with its parent"}.get(
-        str(origin), clean(origin or "by hand")
-    )
-    diagnosis = summary.get("diagnosis")
-    return {
-        "cancelled": f"stopped on request ({asked})",
-        "interrupted": clean(diagnosis) if diagnosis else "stopped: a signal reached longwatch",
-        "spawn_failed": "could not be started",
-        "unknown": "ended; how could not be found out",
-    }
+    """Return what ended a run, in words."""
+    return clean(in_full(summary))

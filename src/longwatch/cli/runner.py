@@ -1,54 +1,51 @@
 """`longwatch runner`: run one item where an engine has placed it. Called by engines and by job scripts.
 
 It leaves whoever called it as soon as it is at work: a session of its own, nobody's child. With --foreground it stays,
-as containers and batch systems want it, and ends with 0 completed, 1 failed, 75 to be gone on with.
+as containers and batch systems want it, and ends with 0 completed, 1 failed, 75 to be gone on with. TERM and its like
+end the item; USR2 says that its time is running out, and only marks it.
 """
 
 import fcntl
-import json
 import os
-import random
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 import click
 
 from longwatch import paths
-from longwatch.cli.render import duration, fail
+from longwatch.cli.detached import DEFECT, detached
+from longwatch.cli.render import duration
+from longwatch.cli.runner_spec import Spec
 from longwatch.core.batch import Workstream
 from longwatch.core.fencing import LEASE, Lease
-from longwatch.core.plan import Plan
-from longwatch.core.workstream import COMPLETED, resumable
+from longwatch.core.workstream import COMPLETED, RUNNING, resumable
 from longwatch.daemon.agents import Agents
-from longwatch.errors import LongwatchError, StoreError, UsageError
+from longwatch.errors import StoreError, UsageError
 from longwatch.hands import Hands, bundled
 from longwatch.posix import now
 from longwatch.posix.atomic import replace
 from longwatch.posix.signals import SignalPipe
 from longwatch.redaction import Redaction
-from longwatch.runtime.engines.sweeping import root, run_folder, sweep
+from longwatch.runtime.attempt import Attempt
+from longwatch.runtime.below import Below
+from longwatch.runtime.engines.sweeping import run_folder, sweep
 from longwatch.runtime.host import Host
 from longwatch.runtime.kept import STOP, Keeper
 from longwatch.runtime.runfiles import BUNDLE, LOG, RESULT, STATE, RunFiles, RunnerLogs
-from longwatch.runtime.runner import Alone, Runner
-from longwatch.runtime.running import Parts
-from longwatch.runtime.work_spec import environment, work_of
+from longwatch.runtime.runner import Runner
+from longwatch.runtime.running import Parts, Running
 from longwatch.store.workstreams import Workstreams, file_name
 from longwatch.work import results
-from longwatch.work.nested import Session
 from longwatch.work.steps import Walk
 
 NOT_NOW = 75
 #: How long an earlier attempt on this machine, whose end is under way, is waited for, in ms.
 _EARLIER = 20_000
 _LOOK_S, _LOOK_MS = 0.05, 100
-_SENT = "sent:"
-_DEFECT = "a defect of longwatch; runner.log in the run's folder has it"
-_READY = b"ready\n"
 
 
 @click.command("runner")
@@ -70,124 +67,32 @@ def command(
     """Run one item of a plan here, for an engine or a job script."""
     if (plan is None) != (item is None):
         raise UsageError("--plan and --item go together")
-    told = _read(spec) if plan is None else _of_plan(plan, str(item))
-    told["root"] = told.get("root") or root()
-    where = folder or run_folder(told["root"], told["run"])
+    told = Spec.read(spec) if plan is None else Spec.of_plan(plan, str(item))
+    where = folder or told.folder
     span = duration("--lease", lease) or 0
+
+    def work(ready: Callable[[], object]) -> int:
+        return _at_work(told, where, span, live_fd, ready)
+
     if foreground:
-        return _at_work(told, where, span, live_fd, lambda: None)
-    return _detached(told, where, span, live_fd)
-
-
-def _read(spec: str) -> dict[str, Any]:
-    """Read the spec, and remove it: it holds secrets."""
-    try:
-        if spec == "-":
-            text = sys.stdin.buffer.read()
-        else:
-            with open(spec, "rb") as file:
-                os.unlink(spec)
-                text = file.read()
-        told = json.loads(text)
-    except OSError as error:
-        raise UsageError(f"--spec {spec}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"--spec {spec}: {error}") from None
-    if not isinstance(told, dict) or not paths.is_run_id(str(told.get("run"))):
-        raise UsageError(f"--spec {spec}: no spec of a run")
-    return told
-
-
-def _of_plan(plan: str, item: str) -> dict[str, Any]:
-    from longwatch.cli.batch_spec import spec_of_plan  # noqa: PLC0415 - an engine sends one that is made
-
-    return spec_of_plan(plan, item)
-
-
-# -- leaving
-
-
-def _detached(told: dict[str, Any], folder: str, span: int, live: int | None) -> int:
-    """Be at work in a process that is nobody's child; return when it is, or fail with its words."""
-    ear, mouth = os.pipe()
-    first = os.fork()
-    if first == 0:
-        os.setsid()
-        if os.fork():
-            os._exit(0)
-        _work(told, folder, span, live, mouth)
-    os.close(mouth)
-    os.waitpid(first, 0)
-    said = b""
-    while chunk := os.read(ear, 4096):
-        said += chunk
-    if said.endswith(_READY):
-        return 0
-    return fail(said.decode(errors="replace").strip() or "the runner died while it started")
-
-
-def _work(told: dict[str, Any], folder: str, span: int, live: int | None, mouth: int) -> None:
-    """Be the runner; never returns."""
-    status = 1
-    try:
-        paths.ensure(folder)
-        _let_go(folder, {live, mouth})
-
-        def ready() -> None:
-            os.write(mouth, _READY)
-            os.close(mouth)
-
-        status = _at_work(told, folder, span, live, ready)
-    except (LongwatchError, click.ClickException, OSError) as error:
-        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        _last_word(mouth, text)
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:  # noqa: BLE001 - a fork of ours must not go on as its parent would
-        sys.excepthook(*sys.exc_info())
-        _last_word(mouth, _DEFECT)
-    os._exit(status)
-
-
-def _last_word(mouth: int, text: str) -> None:
-    try:
-        os.write(mouth, text.encode() + b"\n")
-    except OSError:
-        return  # it is at work already, and nobody listens
-
-
-def _let_go(folder: str, kept: set[int | None]) -> None:
-    """Hold nothing of whoever called us: its descriptors would keep its pipes open for as long as the item runs."""
-    os.chdir("/")
-    null = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(os.path.join(folder, LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for number, source in enumerate((null, log, log)):
-        os.dup2(source, number)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:
-            try:
-                os.close(int(name))
-            except OSError:
-                continue  # that of the listing itself
-    for descriptor in kept:
-        if descriptor is not None:
-            os.set_inheritable(descriptor, False)
+        return work(lambda: None)
+    return detached(work, where, LOG, () if live_fd is None else (live_fd,))
 
 
 # -- at work
 
 
-def _at_work(told: dict[str, Any], folder: str, span: int, live: int | None, ready: Any) -> int:
+def _at_work(spec: Spec, folder: str, span: int, live: int | None, ready: Callable[[], object]) -> int:
     """Run the item; return 0 completed, 1 failed, 75 to be gone on with."""
     if os.path.exists(os.path.join(folder, STATE)):
-        raise StoreError(f"{told['run']} was begun here before; a run is begun once")
-    work = work_of(_sent(told))
-    shelf = Workstreams(os.path.join(told["root"], "plans", told["key"]))
-    _await_earlier(told)
+        raise StoreError(f"{spec.run} was begun here before; a run is begun once")
+    work = spec.work()
+    shelf = Workstreams(spec.base)
+    _await_earlier(spec)
     with ExitStack() as stack:
         stack.callback(os.close, _held(shelf, work.id))
-        lease = Lease(int(told.get("until") or now() + span), span) if span else None
-        runner, redaction = _runner(stack, told, work, shelf, folder, lease, live)
+        lease = Lease(spec.until or now() + span, span) if span else None
+        runner, redaction = _runner(stack, spec, work, shelf, folder, lease, live)
         ready()
         try:
             runner.run()
@@ -195,32 +100,32 @@ def _at_work(told: dict[str, Any], folder: str, span: int, live: int | None, rea
         except Exception:  # noqa: BLE001 - whatever it is: what runs is ended, and it is said how
             sys.excepthook(*sys.exc_info())
             runner.cause = "defect"
-            runner.batch.report = {"termination_reason": "unknown", "notes": [_DEFECT]}
+            runner.attempt.report = {"termination_reason": "unknown", "notes": [DEFECT]}
     # The keeper is gone, and so is all that it held: only now is it over.
-    ended = runner.batch.states.get(work.id) or told["state"]
-    runner.files.exit(redaction.value(_exit_record(runner, ended)))
+    runner.files.exit(redaction.value(_exit_record(runner)))
     runner.files.close()
-    if ended["lifecycle"] == COMPLETED:
+    lifecycle = runner.attempt.state["lifecycle"]
+    if lifecycle == COMPLETED:
         return 0
-    return NOT_NOW if resumable(ended["lifecycle"]) else 1
+    return NOT_NOW if resumable(lifecycle) else 1
 
 
 def _runner(
-    stack: ExitStack, told: Mapping[str, Any], work: Workstream, shelf: Workstreams, folder: str,
-    lease: Lease | None, live: int | None,
+    stack: ExitStack, spec: Spec, work: Workstream, shelf: Workstreams, folder: str, lease: Lease | None,
+    live: int | None,
 ) -> tuple[Runner, Redaction]:  # fmt: skip
     """Put together what runs the item."""
     files = RunFiles(folder)
     host = Host()
     stack.callback(host.close)
     stack.callback(shelf.close)
-    host.mark = told["run"]
+    host.mark = spec.run
     # The others go on: what keeps the lease must not stop for what shows the output.
     host.failed = lambda error: sys.excepthook(type(error), error, error.__traceback__)
-    environ = environment(told, os.environ)
+    environ = spec.environment()
     redaction = Redaction.of([work.harness], environ)
 
-    def told_to(kind: str, _item: str, **more: Any) -> None:
+    def told(kind: str, _item: str, **more: Any) -> None:
         # Of values only what JSON knows.
         plain = {key: value for key, value in more.items() if isinstance(value, str | int | bool)}
         files.event(kind.replace(" ", "_"), now(), redaction.value(plain))
@@ -234,15 +139,15 @@ def _runner(
     def sinks(harness: Any, run: str, resumed: bool, warn: Any) -> Any:
         return logs.sink(harness, run, resumed, warn, redaction.stream())
 
-    described = {"batch": told["plan"], "plan": told["name"], "base": shelf.base, "hosted": True}
+    described = {"batch": spec.plan, "plan": spec.name, "base": shelf.base, "hosted": True}
     parts = Parts(kept, sinks=sinks, observer=agents, redact=redaction.value, described=described)
-    session = Session(**told["session"])
-    hands = NodeHands(told, host, shelf, agents, told["plan"], told["name"], session, kept, told_to)
+    hands = NodeHands(spec, host, shelf, agents, kept, told)
     keeper = stack.enter_context(Keeper.start(STOP))
-    plan = Plan([work.item], 1)
-    batch = Alone(host, lambda: keeper, parts, plan, {work.id: work}, {}, hands, environ, random.random)
-    batch.given, batch.heard = told["state"], redaction.sink(files.fact)
-    runner = Runner(host, files, batch, lease, keeper=keeper.pid, live=live)
+    place = Below(host, lambda: keeper, parts, environ)
+    state = {**spec.state, "lifecycle": RUNNING}
+    # Whether and when the item is tried again is decided elsewhere.
+    attempt = Attempt(work, state, hands, place, lambda *words: False, redaction.sink(files.fact))
+    runner = Runner(host, files, attempt, lease, keeper=keeper.pid, live=live)
     stack.callback(runner.close)
     _hear_signals(stack, host, runner)
     return runner, redaction
@@ -251,9 +156,17 @@ def _runner(
 class NodeHands(Hands):
     """The hands of one item on the machine where it was placed."""
 
-    def __init__(self, told: Mapping[str, Any], host: Host, shelf: Workstreams, *words: Any) -> None:
-        super().__init__(host, shelf, *words)
-        self._told = told
+    def __init__(
+        self,
+        spec: Spec,
+        host: Host,
+        shelf: Workstreams,
+        agents: Agents,
+        state: str,
+        told: Callable[..., object],
+    ) -> None:
+        super().__init__(host, shelf, agents, spec.plan, spec.name, spec.session, state, told)
+        self._remembers = spec.remember
         self._lock = os.path.join(paths.ensure(os.path.join(shelf.base, "locks")), ".prepare")
 
     def prepare(self, work: Workstream, state: dict[str, Any], done: Any) -> None:
@@ -278,36 +191,30 @@ class NodeHands(Hands):
         enter(0)
 
     def _remember(self, work: Workstream, state: dict[str, Any], report: Mapping[str, Any]) -> None:
-        if self._told.get("remember"):
+        if self._remembers:
             super()._remember(work, state, report)
 
 
-def _sent(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the workstream as it is here: a repository that was sent is a file in the plan's folder."""
-    work = dict(told["work"])
-    if str(work.get("git") or "").startswith(_SENT):
-        name = os.path.basename(work["git"].removeprefix(_SENT))
-        work["git"] = os.path.join(told["root"], "plans", told["key"], "files", name)
-    return work
-
-
 def _hear_signals(stack: ExitStack, host: Host, runner: Runner) -> None:
-    """TERM and its like end the item so that it can be gone on with; a second one at once."""
-    pipe = SignalPipe((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    """TERM and its like end the item so that it can be gone on with; a second one at once. USR2 only marks it."""
+    pipe = SignalPipe((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2))
 
     def heard() -> None:
-        for _ in pipe.read():
-            runner.stop("signal", "interrupted", None, 0 if runner.cause else None)
+        for number in pipe.read():
+            if number == signal.SIGUSR2:
+                runner.warn()
+            else:
+                runner.stop("signal", "interrupted", None, 0 if runner.cause else None)
 
     host.reactor.add(pipe.fileno(), heard)
     stack.callback(pipe.restore)
     stack.callback(host.reactor.remove, pipe.fileno())
 
 
-def _await_earlier(told: Mapping[str, Any]) -> None:
+def _await_earlier(spec: Spec) -> None:
     """See to it that nothing of an earlier attempt of the item is left on this machine."""
-    for run in told.get("earlier", ()):
-        folder = run_folder(told["root"], run)
+    for run in spec.earlier:
+        folder = run_folder(spec.root, run)
         if os.path.isdir(folder) and not sweep(folder, _EARLIER)["clean"]:
             raise StoreError(f"{run}, an earlier attempt, is still at work here; nothing was started")
 
@@ -334,7 +241,7 @@ def _held(shelf: Workstreams, item: str) -> int:
 
 def _put_results(runner: Runner) -> None:
     """Leave what came out of it beside the rest: its answer, and what it has committed."""
-    state = runner.batch.states[runner.batch.item]
+    state = runner.attempt.state
     path = state.get("result")
     answer = None if path is None else results.read(path)
     if answer is not None:
@@ -353,13 +260,13 @@ def _put_results(runner: Runner) -> None:
         runner.files.event("note", now(), {"text": str(over[0][1])})
 
 
-def _exit_record(runner: Runner, state: Mapping[str, Any]) -> dict[str, Any]:
-    last = runner.batch.last
-    why = None if last is None else last.why_ended
-    files = runner.files
+def _exit_record(runner: Runner) -> dict[str, Any]:
+    attempt, files = runner.attempt, runner.files
+    state = attempt.state
+    why = attempt.run.why_ended if isinstance(attempt.run, Running) else None
     return {
-        "run": state["run"], "attempt": state["attempt"], "item": state["id"], "cause": runner.cause or None,
-        "state": dict(state), "report": runner.batch.report, "why": None if why is None else why.as_dict(),
+        "run": state["run"], "attempt": state["attempt"], "item": attempt.item, "cause": runner.cause or None,
+        "state": dict(state), "report": attempt.report, "why": None if why is None else why.as_dict(),
         "result": os.path.exists(files.path(RESULT)), "bundle": os.path.exists(files.path(BUNDLE)),
         "ended_ms": now(), "host": os.uname().nodename,
     }  # fmt: skip

@@ -153,7 +153,7 @@ def _mark_answering(folder: str, found: list[dict[str, Any]]) -> None:
     if not still:
         return
     # Verbs that read the ledger load no client for it, but where a daemon may know more.
-    from longwatch.api.client import running  # noqa: PLC0415
+    from longwatch.api.finding import running  # noqa: PLC0415
 
     answering = {daemon["id"] for daemon in running(folder)}
     for summary in still:

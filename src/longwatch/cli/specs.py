@@ -2,7 +2,7 @@
 
 from longwatch.core.record import Plain
 from longwatch.core.spec import HOUR, NOTIFY, STOP, LimitSpec, Spec
-from longwatch.options import DEFAULT, PRESET, Values
+from longwatch.options import DEFAULT, FILE, PRESET, Values
 from longwatch.posix.process import STDERR, STDOUT
 
 #: The names that a known program may have, or what it stands behind (see `presets`): no other run loads the table.
@@ -112,8 +112,10 @@ def sources_of(progress: tuple[str, ...], *, merged: bool) -> tuple[tuple[str, .
 
 
 def setter_of(values: Values, limit: str, known: Known) -> str:
-    """Return who set a limit, a preset by its name."""
+    """Return who set a limit, a preset by its name, a file by its line."""
     source = values.source(limit)
+    if source == FILE:
+        return f"{FILE} {values.place(limit)}"
     return f"{PRESET} {known.preset}" if source == PRESET else source
 
 

@@ -23,6 +23,7 @@ LINGER = "/var/lib/systemd/linger"
 SYSTEMD = "/run/systemd/system"
 #: Each watched transcript and config file takes one; an editor takes thousands.
 FEW_WATCHES = 8_192
+_DAMAGED = "longwatch runs sets a damaged file aside, and takes over what can be read of it"
 #: Paths hold one handle each in the kernel; a daemon needs one instance, and so does every `run` with a transcript.
 _INOTIFY = "/proc/sys/fs/inotify"
 
@@ -46,12 +47,12 @@ class Place:
     @cached_property
     def daemon(self) -> "Daemon | Finding":
         """The daemon that listens, or what there is instead."""
-        from longwatch.api import client  # noqa: PLC0415 - only what asks a daemon loads it
+        from longwatch.api import client, finding  # noqa: PLC0415 - only what asks a daemon loads it
 
         if self.path is None:
             return Finding(FINE, "no file, no daemon")
         try:
-            return client.find(self.path, paths.state(), os.environ)
+            return finding.find(self.path, paths.state(), os.environ)
         except client.NoDaemonError:
             return Finding(FINE, f"none runs for {self.path}; longwatch up starts it")
         except LongwatchError as error:
@@ -71,7 +72,7 @@ class Place:
     @property
     def holder(self) -> "dict[str, Any] | None":
         """What a living process that has the lock of this file said of itself when it began."""
-        from longwatch.api.client import running  # noqa: PLC0415
+        from longwatch.api.finding import running  # noqa: PLC0415
 
         mine = "" if self.path is None else paths.daemon_id(self.path)
         return next((told for told in running(paths.state()) if told["id"] == mine), None)
@@ -165,9 +166,9 @@ def ledger(_place: Place) -> Finding:
             (mode,) = db.execute("PRAGMA journal_mode").fetchone()
             (good,) = db.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
-        return Finding(WRONG, f"{text}; {path}, {size}: {error}", "longwatch runs sets a damaged file aside")
+        return Finding(WRONG, f"{text}; {path}, {size}: {error}", _DAMAGED)
     if good != "ok":
-        return Finding(WRONG, f"{text}; {path}, {size}: {good}", "longwatch runs sets a damaged file aside")
+        return Finding(WRONG, f"{text}; {path}, {size}: {good}", _DAMAGED)
     return Finding(FINE, f"{text}; {path}, {size}, {'write-ahead' if mode == 'wal' else 'rollback'} journal")
 
 

@@ -5,6 +5,7 @@ import click
 from longwatch.cli import items
 from longwatch.cli.at_daemon import answers, config_option, daemon_of
 from longwatch.cli.render import clean, emit
+from longwatch.core.service_states import FAILED
 
 
 @click.command("start")
@@ -23,7 +24,7 @@ def command(names: tuple[str, ...], config: str | None, as_json: bool) -> int:
         assert daemon is not None
         with answers():
             told = daemon.start(name)
-        tell(name, told, "started", as_json=as_json)
+        tell(name, told, "runs already" if told.get("ran") else "started", as_json=as_json)
     return status
 
 
@@ -51,4 +52,6 @@ def tell(name: str, told: dict[str, object], done: str, *, as_json: bool) -> Non
         return
     run = f" as {clean(told['run'])}" if told.get("run") else ""
     remark = f" ({clean(told['note'])})" if told.get("note") else ""
+    if told.get("state") == FAILED:
+        remark += f", and failed; longwatch why {clean(name)} tells more"
     click.echo(f"{clean(name)}: {done}{run}{remark}")

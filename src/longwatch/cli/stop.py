@@ -17,7 +17,8 @@ from longwatch.core.spec import GRACE
 from longwatch.paths import inner_id, state
 from longwatch.posix.identity import GONE, REFUSED, Identity, signal_verified
 from longwatch.posix.supervisor import supervisor_of
-from longwatch.store.queries import Folder, ManyRunsError, NoSuchRunError, find_live
+from longwatch.store.queries import ManyRunsError, NoSuchRunError, find_live
+from longwatch.store.run_folders import Folder
 
 #: Beside the grace: a hook before the stop may take a minute, KILL and the report some seconds more.
 PATIENCE_MS = 75_000
@@ -52,14 +53,15 @@ def _of_daemon(name: str, grace: int | None, config: str | None, as_json: bool) 
             told = daemon.stop(name, kill_after_ms=grace)
         except NoSuchHarnessError:
             return False
+    report = told.get("report")
     if as_json:
         emit({"name": name, **told})
-        return True
-    report = told.get("report")
-    if isinstance(report, dict):
+    elif isinstance(report, dict):
         _say(name, report, round((time.monotonic() - began) * 1000))
     else:
         click.echo(f"{clean(name)}: stopped; it was not running")
+    if isinstance(report, dict):
+        _require_gone(name, report)
     return True
 
 
@@ -164,6 +166,7 @@ def _tell(folder: Folder, took: int, as_json: bool) -> None:
         emit({"run": folder.run, "report": report})
     else:
         _say(folder.run, report, took)
+    _require_gone(folder.run, report)
 
 
 def _say(what: str, report: dict[str, Any], took: int) -> None:
@@ -173,5 +176,9 @@ def _say(what: str, report: dict[str, Any], took: int) -> None:
         click.echo(f"{clean(what)}: stopped{how}, over in {span(took)}")
     else:
         click.echo(f"{clean(what)}: {how_it_ended(report)}")
+
+
+def _require_gone(what: str, report: dict[str, Any]) -> None:
+    """End the verb as failed where something of it could not be ended."""
     if report.get("survivors"):
         fail(f"{clean(what)}: still alive: {clean(', '.join(map(str, report['survivors'])))}")

@@ -81,7 +81,7 @@ class Shape(click.Command):
 def shape(verb: str, short_help: str) -> click.Command:
     """Return a command of the verb's shape for click to complete by; the lean front is what runs it."""
     parameters: list[click.Parameter] = [
-        click.Option(_names(option), **_settings(option)) for option in options_for(verb) if option.key
+        click.Option(_names(option), **_settings(option)) for option in options_for(verb) if not option.asks
     ]
     if verb == "timeout":
         parameters.append(click.Argument(["duration"]))

@@ -3,7 +3,7 @@
 import os
 import select
 
-from longwatch.cli.main import ENDING, answer, fill_standard_descriptors, leave, leave_by, say
+from longwatch.cli.main import ENDING, answer, fill_standard_descriptors, from_file, leave, leave_by, say
 from longwatch.core.observations import StopRequested
 from longwatch.errors import UsageError
 from longwatch.jsonlean import dumps
@@ -28,7 +28,7 @@ def tool(words: list[str]) -> "NoReturn":
     """Run the command and print its result; end with 0 whatever became of it, or by the signal that ended us."""
     fill_standard_descriptors()
     try:
-        values, argv = parse("tool", words)
+        values, argv = parse("tool", words, read=from_file)
         if values.help or values.version:
             answer("tool", values)
         run = _Run(values, argv)

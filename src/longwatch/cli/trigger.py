@@ -1,6 +1,7 @@
 """`longwatch trigger`: fire a harness now, and with `--wait` end as its run ends."""
 
 import sys
+from signal import NSIG
 from typing import Any
 
 import click
@@ -8,6 +9,7 @@ import click
 from longwatch.cli.at_daemon import answers, config_option, daemon_of
 from longwatch.cli.render import clean, emit, how_it_ended, note
 from longwatch.core.outcomes import TABLE, exit_status
+from longwatch.core.report import signal_name
 
 
 @click.command("trigger")
@@ -61,6 +63,5 @@ def _status(ended: dict[str, Any]) -> int:
 
 
 def _number(signal: object) -> int | None:
-    import signal as signals  # noqa: PLC0415
-
-    return int(signals.Signals[str(signal)]) if signal else None
+    """Return the number of a signal that a report names."""
+    return next((number for number in range(1, NSIG) if signal_name(number) == signal), None)

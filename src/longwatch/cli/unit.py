@@ -10,6 +10,7 @@ import click
 
 from longwatch.cli.at_daemon import config_option
 from longwatch.cli.render import emit, note
+from longwatch.cli.standing import SYSTEMD
 from longwatch.config.finding import find
 from longwatch.errors import UsageError
 from longwatch.paths import daemon_id
@@ -19,6 +20,8 @@ SYSTEM_FOLDER = "/etc/systemd/system"
 _CARRIED = ("PATH", "LANG", "LC_ALL", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 #: Of the user's session; a service of the system has to be told of it, or the verbs would not find its socket.
 _RUNTIME = "XDG_RUNTIME_DIR"
+#: What every service has.
+_GIVEN = ("HOME", "LOGNAME", "SHELL", "USER", _RUNTIME)
 
 #: Restarts, upgrades and a watchdog's kill concern the supervisor alone (KillMode, OOMPolicy): the harnesses live on
 #: with their keeper, and the next supervisor takes them over. What stops them is `longwatch down`.
@@ -65,11 +68,19 @@ def command(install: bool, system: bool, config: str | None, as_json: bool) -> N
     text = unit(path, os.environ, system=system)
     target = os.path.join(folder(os.environ, system=system), name)
     commands = next_commands(name, system=system)
+    problems = in_a_service(path, os.environ)
     if install:
         _write(target, text)
     if as_json:
-        emit({"name": name, "path": target, "installed": install, "unit": text, "next": commands})
-    elif install:
+        emit(
+            {"name": name, "path": target, "installed": install, "unit": text, "next": commands, "problems": problems}
+        )  # fmt: skip
+        return
+    for problem in problems:
+        note(f"the service would not start: {problem}")
+    if install and not os.path.isdir(SYSTEMD):
+        note("systemd does not run on this machine")
+    if install:
         click.echo(f"{target} is written; next:\n" + "\n".join(f"  {line}" for line in commands))
     else:
         click.echo(text, nl=False)
@@ -97,6 +108,17 @@ def unit(config: str, environ: Mapping[str, str], *, system: bool) -> str:
         service_more=service_more,
         wanted_by="multi-user.target" if system else "default.target",
     )
+
+
+def in_a_service(config: str, environ: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with a file where nothing is set but what a service has: variables of a shell are not."""
+    from longwatch.config.files import load  # noqa: PLC0415 - the model takes its time
+
+    there = {name: environ[name] for name in (*_CARRIED, *_GIVEN) if name in environ}
+    try:
+        return [str(problem) for problem in load(config, there).errors]
+    except UsageError as error:
+        return [str(error)]
 
 
 def ourselves() -> list[str]:

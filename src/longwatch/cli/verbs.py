@@ -207,7 +207,8 @@ def _unknown_option(name: str, context: click.Context | None) -> str:
 
 
 def _complain(text: str, status: int) -> int:
-    click.echo(f"{NAME}: {text}", err=True)
+    lines = text.replace("\n", f"\n{NAME}: ")
+    click.echo(f"{NAME}: {lines}", err=True)
     return status
 
 

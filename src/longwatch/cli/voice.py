@@ -21,7 +21,7 @@ from longwatch.core.facts import (
     TreeUnkillable,
 )
 from longwatch.core.report import signal_name
-from longwatch.options import DEFAULT, PRESET, VARIABLE
+from longwatch.options import DEFAULT, FILE, PRESET, VARIABLE
 from longwatch.units import ago, format_duration
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ _WORDS = {
     "ceiling": "the ceiling of {window} is reached",
     "timeout": "the timeout of {window} is over",
     "soft": "the soft limit of {window} is over; wrap up",
-    "ask": "a question waits for an answer since {window}",
+    "ask": "a question has waited {window} for its answer",
     "linger": "finished {window} ago, and still there",
     "effect": "nothing changed for {window}",
     "loop": "the same call of {subject} with the same result {times} times in {window}",
@@ -87,11 +87,11 @@ def evidence(sources: "Mapping[str, Mapping[str, Any]]") -> str:
 def setter(limit: str, value: str, source: str, tool: str = "") -> str:
     """Return who set a limit, as it could be set again: `--idle 5m`, `LONGWATCH_IDLE=5m`; or `built-in`, `preset claude`.
 
-    The source of a preset's limit has its name behind it; a budget is that of a `tool`.
+    The source of a preset's limit has its name behind it, that of a file its line; a budget is that of a `tool`.
     """
     if source == DEFAULT:
         return "built-in"
-    if source.startswith(PRESET):
+    if source.startswith((PRESET, FILE)):
         return source
     value = f"{tool}={value}" if tool else value
     return f"LONGWATCH_{limit.upper()}={value}" if source == VARIABLE else f"--{limit} {value}"

@@ -12,10 +12,10 @@ import click
 from longwatch import presets
 from longwatch.cli.ended import open_report
 from longwatch.cli.longrun import LongRun
-from longwatch.cli.main import ENDING, Front, leave, say
+from longwatch.cli.main import ENDING, Front, from_file, leave, say
 from longwatch.cli.table import table_options
 from longwatch.errors import UsageError
-from longwatch.options import DEFAULT, FLAG, PRESET, RUN_OPTIONS, Values
+from longwatch.options import DEFAULT, FILE, PRESET, of_flags
 from longwatch.paths import new_run_id, safe_name
 from longwatch.posix.child import adopt
 from longwatch.posix.identity import cmdline, process
@@ -24,6 +24,10 @@ from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import PTY
 from longwatch.preset_table import Preset
 from longwatch.runtime.hosts import loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from longwatch.options import Values
 
 _UNSEEN = ("output", "stdout", "stderr", "screen")
 #: What stands before a program that is a script.
@@ -36,12 +40,12 @@ class Watched(LongRun):
     def _start_guardian(self, at: int) -> None:
         """No guardian: whoever kills us hard has nothing against the process."""
 
-    def _work_folder(self) -> str:
+    def work_folder(self) -> str:
         """Return where the process works, as far as we may know."""
         try:
             return os.readlink(f"/proc/{self.front.process.child.pid}/cwd")
         except OSError:
-            return super()._work_folder()
+            return super().work_folder()
 
     def hear(self) -> None:
         """End the watching, and nothing else, when told to end."""
@@ -63,28 +67,22 @@ def command(pid: int, **given: Any) -> None:
     read. A limit that you name stops it
     with its whole tree; ending `watch` leaves it alone. Exit status as of `run`; 125 where its end could not be read.
     """
-    values = _values(given)
+    values = of_flags("watch", given, read=from_file)
     front = _front(pid, values)
     run = Watched(front)
     loop(run.driver)
     run.end()
 
 
-def _values(given: dict[str, Any]) -> Values:
-    values = Values(RUN_OPTIONS)
-    for name, value in given.items():
-        if value is not None:
-            values.put(name.replace("_", "-"), value, FLAG)
-    return values
-
-
 def _need_evidence(front: Front) -> None:
     """Say which source is left of a process whose streams are not ours. Raises UsageError where there is none."""
     values = front.values
+    agent = front.preset is not None and front.preset.dialect is not None
+    if values.source("progress") == FILE:
+        _keep_seen(values, agent=agent)
     unseen = [source for source in values.progress if source in _UNSEEN]
     named = values.source("progress") != DEFAULT
     limited = any(values.get(name) for name in ("ceiling", "timeout"))
-    agent = front.preset is not None and front.preset.dialect is not None
     if "transcript" in values.progress and not agent:
         raise UsageError(
             "--progress transcript: the process is none of the agents whose records are read; name one with --preset, "
@@ -99,6 +97,14 @@ def _need_evidence(front: Front) -> None:
         )
     elif unseen:
         values.put("progress", (), DEFAULT)  # only time is left: silence that nobody can see is none
+
+
+def _keep_seen(values: "Values", *, agent: bool) -> None:
+    """Of the sources that a file names for all of its programs those count that can be seen of this one."""
+    seen = tuple(name for name in values.progress if name not in _UNSEEN and (agent or name != "transcript"))
+    values.drop("progress")
+    if seen:
+        values.put("progress", seen, FILE)
 
 
 def _at_terminal(pid: int) -> bool:
@@ -121,11 +127,22 @@ def _known(front: Front) -> Preset | None:
     return presets.recognised(behind)
 
 
-def _front(pid: int, values: Values) -> Front:
+def _above_us() -> set[int]:
+    """Return ourselves and all that we descend from: to stop one of them would end us, and whoever started us."""
+    found: set[int] = set()
+    pid = os.getpid()
+    while pid and pid not in found:
+        found.add(pid)
+        info = process(pid)
+        pid = 0 if info is None else info.ppid
+    return found
+
+
+def _front(pid: int, values: "Values") -> Front:
     found = process(pid)
     if found is None or not found.alive:
         raise UsageError(f"--pid {pid}: there is no such process; ps lists those that run")
-    if pid in (os.getpid(), os.getppid()):
+    if pid in _above_us():
         raise UsageError(f"--pid {pid}: that is longwatch itself or who started it; it cannot watch either")
     name = values.name or safe_name(found.comm)
     front = Front(values, cmdline(pid) or [found.comm], new_run_id(name), name)

@@ -9,7 +9,6 @@ import click
 from longwatch.cli import agent_words, items, ls
 from longwatch.cli.at_daemon import config_option, daemon_if_any, harness_line
 from longwatch.cli.render import (
-    LIMITS,
     clean,
     emit,
     fail,
@@ -22,22 +21,14 @@ from longwatch.cli.render import (
     span,
     when,
 )
+from longwatch.config.limits import key_of
+from longwatch.core.outcomes import LIMITED
 from longwatch.paths import state
 from longwatch.posix.identity import identity
 from longwatch.store.entries import RUNNING
 from longwatch.store.ledger import Ledger
-from longwatch.store.queries import (
-    Folder,
-    Found,
-    ManyRunsError,
-    NoSuchRunError,
-    ending,
-    find,
-    history,
-    last_run,
-    live_runs,
-    past,
-)
+from longwatch.store.queries import Found, ManyRunsError, NoSuchRunError, find, history, last_run, past
+from longwatch.store.run_folders import Folder, ending, live_runs
 from longwatch.units import ago
 
 _INDENT = 12
@@ -58,7 +49,7 @@ def command(run: str | None, config: str | None, as_json: bool) -> None:
         run = item.run
     harness = None if item is not None else _harness(run, config)
     if harness is not None and not as_json:
-        click.echo(paint(harness_line(harness), "cyan"))
+        click.echo(paint(harness_line(harness, config), "cyan"))
     with history(folder) as ledger:
         try:
             found = find(folder, ledger, run) if run else _last(folder, ledger)
@@ -125,9 +116,10 @@ def _tell_past(found: Found, as_json: bool, harness: dict[str, Any] | None) -> N
     if as_json:
         emit({"live": False, "run": found.run, "report": report, **_of(harness)})
         return
-    command_line = _command_line(found.folder.meta if found.folder else report)
+    known = found.folder.meta if found.folder else report
+    command_line = _command_line(known)
     click.echo(paint(found.run, "cyan") + (f"  {command_line}" if command_line else ""))
-    for head, lines in _story(report):
+    for head, lines in _story(report, of_file=bool(known.get("harness") or known.get("item"))):
         _tell(head, lines)
 
 
@@ -137,8 +129,8 @@ def _tell(head: str, lines: list[str]) -> None:
         click.echo(f"  {head if index == 0 else '':<{_INDENT - 2}}{line}")
 
 
-def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Return what is told of a run that is over: heads and their lines."""
+def _story(report: Mapping[str, Any], *, of_file: bool) -> list[tuple[str, list[str]]]:
+    """Return what is told of a run that is over: heads and their lines. `of_file`: its limits are keys, no options."""
     return [
         ("running" if report.get("outcome") == RUNNING else "ended", [how_it_ended(report), _times(report)]),
         ("cause", _cause(report)),
@@ -146,12 +138,14 @@ def _story(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         ("stopped", _stopped(report)),
         ("left", _left(report)),
         ("note", [clean(text) for text in report.get("notes") or ()]),
-        ("go on", _go_on(report)),
+        ("go on", _go_on(report, of_file=of_file)),
     ]
 
 
 def _times(report: Mapping[str, Any]) -> str:
     begun, took = instant(report.get("started_at")), report.get("duration_ms")
+    if report.get("termination_reason") == "spawn_failed":
+        return f"tried {when(report.get('started_at'))}"
     text = f"started {when(report.get('started_at'))}"
     if took is not None:
         text += f", ran for {span(took)}"
@@ -191,12 +185,13 @@ def _left(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _go_on(report: Mapping[str, Any]) -> list[str]:
+def _go_on(report: Mapping[str, Any], *, of_file: bool) -> list[str]:
     lines = [clean(report["resume"])] if report.get("resume") else []
     limit = report.get("limit")
     name = limit.get("name") if isinstance(limit, dict) else None
-    if report.get("termination_reason") in LIMITS and name:
-        lines.append(f"was it at work? give it longer with --{clean(name)}")
+    if report.get("termination_reason") in LIMITED and name:
+        longer = f"{key_of(clean(name))} in its file" if of_file else f"--{clean(name)}"
+        lines.append(f"was it at work? give it longer with {longer}")
     output = [report.get("stdout"), report.get("stderr")]
     if any(isinstance(stream, dict) and stream.get("bytes") for stream in output):
         shows = "what it did, with --raw what it printed" if report.get("agent") else "what it printed"
@@ -223,7 +218,7 @@ def _tell_live(folder: Folder, as_json: bool, harness: dict[str, Any] | None) ->
         return
     click.echo(paint(folder.run, "green") + f"  {_command_line(folder.meta)}")
     lines = {
-        "running": f"for {ago(known.get('age_ms', 0))}, pid {known['child_pid']}, {clean(known['state'])}",
+        "running": f"for {ago(known.get('age_ms', 0))}, pid {known['child_pid']}{_beside(known['state'])}",
         "progress": f"{since(known.get('progress_ms_ago'))}; alive {since(known.get('alive_ms_ago'))}",
         "sources": ", ".join(ls.source_text(name, seen) for name, seen in known.get("sources", {}).items()),
         "limits": ", ".join(ls.limit_text(name, limit) for name, limit in known.get("limits", {}).items()),
@@ -233,6 +228,11 @@ def _tell_live(folder: Folder, as_json: bool, harness: dict[str, Any] | None) ->
     for head, told in agent_words.story(known["agent"]):
         _tell(head, told)
     _tell("waits for", _cause({"post_mortem": post_mortem}))
+
+
+def _beside(state: object) -> str:
+    """Return the state of a run, where it is another than that it runs."""
+    return "" if state == "running" else f", {clean(state)}"
 
 
 def _look(folder: Folder) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from longwatch.config import model, plan_model
+from longwatch.config import keys, model, plan_model
 from longwatch.config.kinds import SIZE_PATTERN, SPAN_PATTERN
 from longwatch.core.harness import KINDS
 
@@ -30,7 +30,7 @@ def plan_schema() -> Schema:
     return _schema_of(plan_model.File, "A plan of longwatch batch")
 
 
-def _schema_of(kind: type[model.Table], title: str) -> Schema:
+def _schema_of(kind: type[keys.Table], title: str) -> Schema:
     cleaned = _cleaned(kind.model_json_schema())
     assert isinstance(cleaned, dict)
     return {"$schema": DIALECT, **cleaned, "title": title}
@@ -67,7 +67,7 @@ def page(opening: str) -> str:
     definitions = model.File.model_json_schema()["$defs"]
     harness = definitions["Harness"]["properties"]
     parts.append("## `[harness.NAME]`")
-    for group, title in model.GROUPS.items():
+    for group, title in keys.GROUPS.items():
         parts.append(f"### {title}")
         parts += [
             _section(key, told, definitions) for key, told in harness.items() if told.get("x-group") == group

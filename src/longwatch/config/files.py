@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
-
-import tomli
 
 from longwatch import notices
 from longwatch.config import model, telling, web
@@ -16,12 +13,12 @@ from longwatch.config.harnesses import Made, check_name, home_of, make
 from longwatch.config.places import Places
 from longwatch.config.problems import Problem, Report
 from longwatch.config.readers import Setting, said
-from longwatch.config.sources import Told
+from longwatch.config.sources import Settings, Told
 from longwatch.config.tables import outside, read
+from longwatch.config.texts import text_of, toml
 from longwatch.config.variables import FileOfVariables, Variables
 from longwatch.core.harness import Harness
 from longwatch.core.redact import SHORTEST
-from longwatch.errors import UsageError
 from longwatch.units import DURATION_UNITS
 
 DAEMON: dict[str, Any] = {
@@ -39,6 +36,7 @@ class Loaded:
     def __init__(self, path: str, report: Report) -> None:
         self.path = path
         self.report = report
+        self.defaults = Told({}, {})
         self.made: list[Made] = []
         self.daemon = dict(DAEMON)
         self.notify = dict(NOTIFY)
@@ -66,6 +64,11 @@ class Loaded:
         """What people are told of each harness when it begins."""
         return {made.settings.name: made.notes for made in self.made if made.notes}
 
+    def settings(self, name: str | None) -> Settings:
+        """Return the values of a harness; without one of this name those that hold for all."""
+        found = next((made.settings for made in self.made if made.settings.name == name), None)
+        return found or Settings("", Told({}, {}), self.defaults, self.path, self.report.places)
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as one document; of a wrong file only what is wrong."""
         head = {"schema": 1, "config": os.path.realpath(self.path)}
@@ -86,46 +89,13 @@ class Loaded:
 
 def load(path: str, environ: Mapping[str, str] = os.environ) -> Loaded:
     """Read a file. Raises UsageError where it cannot be read at all; what is wrong in it is in `errors`."""
-    text = _text(path)
+    text = text_of(path)
     report = Report(path, Places({}))
     loaded = Loaded(path, report)
-    try:
-        raw = tomli.loads(text)
-    except tomli.TOMLDecodeError as error:
-        report.elsewhere(_syntax(path, text, error))
-        return loaded
-    report.places = Places.of(text)
-    _Reading(raw, loaded, environ).all()
+    raw = toml(path, text, report)
+    if raw is not None:
+        _Reading(raw, loaded, environ).all()
     return loaded
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: no text in UTF-8") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-
-
-def _syntax(path: str, text: str, error: tomli.TOMLDecodeError) -> Problem:
-    """Tell where the text stops being TOML; the commonest reason is a word without quotes."""
-    line, column = int(error.lineno), int(error.colno)
-    told = str(error.msg)
-    lines = text.splitlines()
-    bare = (
-        re.match(r"\s*([\w.-]+)\s*=\s*([^\s\"'\[{#][^\s#\"']*)\s*(?:#.*)?$", lines[line - 1])
-        if line <= len(lines)
-        else None
-    )
-    if bare:
-        told = f'{bare[1]} = {bare[2]}: a text stands in quotes; write {bare[1]} = "{bare[2]}"'
-    twice = re.fullmatch(r"Cannot declare \((.*?),?\) twice", told)
-    if twice:
-        name = ".".join(re.findall(r"'([^']*)'", twice[1]))
-        told = f"[{name}] stands twice; join them"
-    return Problem(path, line, column, told[:1].lower() + told[1:])
 
 
 class _Reading:
@@ -141,8 +111,9 @@ class _Reading:
         """Read every table."""
         self._tables()
         setting = self._setting(self.raw.get("defaults"), "defaults")
-        self._harnesses(self._defaults(setting))
         loaded = self.loaded
+        loaded.defaults = self._defaults(setting)
+        self._harnesses(loaded.defaults)
         loaded.daemon |= self._rest("daemon", setting)
         told = self._rest("notify", setting)
         loaded.notify |= telling.settings(told)

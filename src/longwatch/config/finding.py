@@ -22,7 +22,7 @@ def find(named: str | None, environ: "Mapping[str, str]" = os.environ, cwd: str 
     told = [("--config ", named), (f"{VARIABLE}=", environ.get(VARIABLE))]
     for who, path in told:
         if path:
-            return _there(who, os.path.join(here, os.path.expanduser(path)))
+            return there(who, os.path.join(here, os.path.expanduser(path)))
     found = _upwards(here) or users_own(environ)
     if not os.path.isfile(found):
         raise UsageError(f"no {NAME} here or above, and no {found}; longwatch init writes a first one")
@@ -34,7 +34,8 @@ def users_own(environ: "Mapping[str, str]" = os.environ) -> str:
     return os.path.join(paths.config(environ), NAME)
 
 
-def _there(who: str, path: str) -> str:
+def there(who: str, path: str) -> str:
+    """Return the path of a file that was named, maybe by its folder; `who` says how. Raises UsageError without it."""
     if os.path.isdir(path):
         path = os.path.join(path, NAME)
     if not os.path.exists(path):

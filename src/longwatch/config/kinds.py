@@ -12,7 +12,7 @@ from longwatch.config.readers import Setting
 from longwatch.config.variables import UnsetError
 from longwatch.core.harness import QUEUE, REPLACE, SKIP
 from longwatch.core.restarts import ALWAYS, NO, ON_FAILURE, UNLESS_STOPPED
-from longwatch.core.spec import ACTIONS
+from longwatch.core.spec import ACTIONS, RESTART
 from longwatch.errors import UsageError
 from longwatch.notices import (
     EVENTS,
@@ -28,7 +28,6 @@ from longwatch.units import CENTURY, DURATION_UNITS, EXBIBYTES, format_duration,
 Schema = dict[str, Any]
 SPAN_PATTERN = r"^(0|off|(?=[\d.])([\d.]+d)?([\d.]+h)?([\d.]+m)?([\d.]+s)?([\d.]+ms)?)$"
 SIZE_PATTERN = r"^(0|off|[\d.]+([kKmMgGtT]([iI]?[bB])?|[bB]))$"
-RESTART = "restart"
 DAY = DURATION_UNITS["d"]
 MIB = 1 << 20
 VERIFICATIONS = ("bearer", "hmac-sha256", "github", "gitlab", "gitea", "standard-webhooks")

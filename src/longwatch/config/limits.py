@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from longwatch import presets
-from longwatch.config.kinds import RESTART
 from longwatch.config.sources import Settings
 from longwatch.core.harness import RESIDENT, SCHEDULED_TIMEOUT
 from longwatch.core.limits import NAMES
 from longwatch.core.record import Plain
-from longwatch.core.spec import HOUR, NOTIFY, STOP, LimitSpec
+from longwatch.core.spec import HOUR, NOTIFY, RESTART, STOP, LimitSpec
 from longwatch.options import DEFAULT, PRESET, RUN_OPTIONS, Values
 from longwatch.preset_table import Preset
 from longwatch.units import format_duration

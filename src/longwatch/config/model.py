@@ -1,78 +1,18 @@
-"""The tables of `longwatch.toml`, each key once: its kind, what it does, its built-in, and on what it may stand.
+"""The tables of `longwatch.toml`, each key once; those of the daemon as a whole stand in `daemon_model`.
 
-What is an option of `run` too takes its words from the table of options. The editor's schema, the reference page and
-`config explain` are made from here.
+The editor's schema, the reference page and `config explain` are made from here.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from longwatch.config import kinds as k
-from longwatch.core.harness import KINDS, RESIDENT, SCHEDULED, TRIGGERED
-from longwatch.option_kinds import describe
-from longwatch.option_table import OPTIONS
+from longwatch.config.daemon_model import Daemon, Notify, Web
+from longwatch.config.keys import Table, action, key, option
+from longwatch.core.harness import RESIDENT, SCHEDULED, TRIGGERED
 
 FIRED = (SCHEDULED, TRIGGERED)
-#: The groups of keys in the order in which the reference shows them.
-GROUPS = {
-    "program": "The program",
-    "limits": "Limits",
-    "evidence": "What counts as progress",
-    "stopping": "How it is stopped",
-    "restarts": "What follows an end",
-    "agent": "Agents and their conversations",
-    "times": "When it runs",
-    "budgets": "Budgets",
-    "records": "What is kept, and who may do what",
-}
-_RUN = {option.name: option for option in OPTIONS if "run" in option.verbs}
-
-
-def key(group: str, text: str, built_in: str = "unset", *, why: str = "", on: tuple[str, ...] = KINDS) -> Any:
-    """Describe a key that is no option: what it does, its built-in in words, on which kinds of harness it may stand."""
-    extra: dict[str, Any] = {"x-group": group, "x-built-in": built_in, "x-why": why, "x-on": list(on)}
-    return Field(default=None, description=text, json_schema_extra=extra)
-
-
-def option(
-    name: str,
-    built_in: str | None = None,
-    *,
-    why: str | None = None,
-    text: str = "",
-    group: str = "",
-    on: tuple[str, ...] = KINDS,
-) -> Any:
-    """Describe a key that is an option of `run`: its words are those of the option, but for what is given here."""
-    row = _RUN[name]
-    told = _in_file(row.why) if why is None else why
-    shown = describe(row, row.default) if built_in is None else built_in
-    return key(group or row.group, text or _in_file(row.help), shown, why=told, on=on)
-
-
-def _in_file(text: str) -> str:
-    """Name keys where a text names flags."""
-    return re.sub(r"--([a-z][a-z-]*)", lambda flag: f"`{flag[1].replace('-', '_')}`", text)
-
-
-def action(limit: str, built_in: str, *, on: tuple[str, ...] = KINDS) -> Any:
-    """Describe the step of a limit."""
-    text = f"The most that `{limit}` may do: none, notify, nudge, stop; of a resident program also restart."
-    why = "" if limit != "stall_timeout" else (
-        'A stalled program may be right: being wrong then costs a message. `"restart"` starts it again whatever '
-        "`restart` says; after five stalls without any progress it is only reported."
-    )  # fmt: skip
-    return key("limits", text, built_in, why=why, on=on)
-
-
-class Table(BaseModel):
-    """A table of the file. Nobody's typing error becomes a default: unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class Log(Table):
@@ -323,48 +263,6 @@ class Harness(Shared):
     trigger: list[Trigger] = key(
         "times", "What may start it from outside, each a table `[[harness.NAME.trigger]]`."
     )
-
-
-class Daemon(Table):
-    """What holds for the daemon as a whole."""
-
-    retention: k.Retention = key("", "How long the record of runs is kept, 1d or more.", "90d")
-    ledger_max: k.LedgerSize = key(
-        "", "How large it may become, 16MiB or more; the oldest runs go first.", "256MiB"
-    )
-    max_concurrent: k.Some = key("", "How many harnesses may run at once; the others are held.", "all")
-    daily_cost_usd: k.Money = key(
-        "", "When all runs of a day have cost so many dollars, all are held until midnight."
-    )
-
-
-class Notify(Table):
-    """Who is told when something happens while nobody looks."""
-
-    hook: k.Program = key("", "A command that gets each notice as JSON on its stdin; no shell runs it.")
-    urls: k.Urls = key("", "Addresses of services, in the form of apprise. They are secrets: write ${NAME}.")
-    events: k.Events = key("", "What is told.", "all but run_failed")
-    cooldown: k.Cooldown = key("", "How long the same event of the same harness is not told again.", "15m")
-    timeout: k.ChannelTimeout = key("", "How long telling may take.", "15s")
-    dead_man: k.WebUrl = key(
-        "",
-        "An address that is asked for as long as the daemon is well, so that somebody else "
-        "notices when it is not.",
-    )
-    dead_man_every: k.DeadManEvery = key("", "How often.", "5m")
-
-
-class Web(Table):
-    """The API beside its Unix socket, and webhooks. Without it nothing listens on the network."""
-
-    listen: k.Address = key("", "HOST:PORT of the API; it needs a token.")
-    token_file: k.SecretFile = key("", "A file that holds the token, for nobody else to read.")
-    token: k.Secret = key("", 'The token, as "${NAME}".')
-    allow_remote: k.Flag = key(
-        "", "Whether `listen` and `webhooks` may be reached from other machines.", "false"
-    )
-    origins: k.Texts = key("", "Web pages that may use the API, as https://host.", "none")
-    webhooks: k.Address = key("", "HOST:PORT that webhooks are sent to.")
 
 
 #: The tables and their models, in the order of the reference.

@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from longwatch.config import kinds as k
-from longwatch.config.model import Log, Table, action, key, option
+from longwatch.config.keys import Table, action, key, option
+from longwatch.config.model import Log
 from longwatch.core.workstream import POLICIES
 from longwatch.work.results import WAYS
 

@@ -11,14 +11,13 @@ import shutil
 from collections.abc import Callable, Sequence
 
 from longwatch.config import model
-from longwatch.config.kinds import RESTART
 from longwatch.config.limits import Limited, action_key, key_of
 from longwatch.config.problems import Report
 from longwatch.config.sources import Settings
 from longwatch.core.harness import RESIDENT, SCHEDULED, TRIGGERED
 from longwatch.core.limits import NAMES
 from longwatch.core.restarts import NO
-from longwatch.core.spec import NUDGE
+from longwatch.core.spec import NUDGE, RESTART
 from longwatch.preset_table import PRICED, SESSION, Preset
 from longwatch.units import format_duration, shown
 

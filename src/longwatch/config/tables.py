@@ -65,8 +65,8 @@ def _message(kind: type[BaseModel], details: Any, path: Path, depth: int) -> str
         return unknown(str(path[-1]), header(path[:-1]), _NESTED.get(str(above), kind))
     if details["type"] == "missing":
         return f'{table} has no {key}; write {key} = "..."'
-    wanted = {"list_type": "tables, each [[...]],"}.get(details["type"], "a table")
-    return f"{table} {key} = {said(details['input'])}: {wanted} is wanted here"
+    wanted = f"write tables [{header(path)}]" if details["type"] == "list_type" else "a table is wanted here"
+    return f"{table} {key} = {said(details['input'])}: {wanted}"
 
 
 def unknown(key: str, table: str, kind: type[BaseModel]) -> str:

@@ -7,7 +7,7 @@ What somebody starts by hand is not asked about here. Wall instants are in ms si
 
 from longwatch.core.quota import Quota, group_of
 from longwatch.core.record import Plain
-from longwatch.core.service_words import Hold
+from longwatch.core.service_holds import COST, HOURS, RUNS, SLOTS, Hold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Admission:
             words = f"{spent:.2f} of {every:.2f} USD for today are spent for all harnesses"
         else:
             return None
-        return Hold("cost", words, standing.day_ends)
+        return Hold(COST, words, standing.day_ends)
 
     def _cost_of_all(self, day: str) -> float:
         return sum(used.cost for used in self._used.values() if used.day == day)
@@ -147,15 +147,15 @@ class Admission:
         bound, runs = harness.budgets.get("max_runs_per_day"), self._today(harness.name, standing.day).runs
         if not bound or runs < bound:
             return None
-        return Hold("runs", f"{runs} of {bound} runs for today are used", standing.day_ends)
+        return Hold(RUNS, f"{runs} of {bound} runs for today are used", standing.day_ends)
 
     def _place(self, harness: "Harness") -> Hold | None:
         if not self.places or harness.name in self._taken or len(self._taken) < self.places:
             return None
-        return Hold("slots", f"{len(self._taken)} of {self.places} places are taken")
+        return Hold(SLOTS, f"{len(self._taken)} of {self.places} places are taken")
 
 
 def _hours(harness: "Harness", standing: Standing) -> Hold | None:
     if standing.open:
         return None
-    return Hold("hours", f"outside its hours ({', '.join(harness.hours)})", standing.changes)
+    return Hold(HOURS, f"outside its hours ({', '.join(harness.hours)})", standing.changes)

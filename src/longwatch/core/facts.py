@@ -7,13 +7,12 @@ class Fact(Plain):
     """Base of all facts; `at` is the instant on the watch's clock."""
 
     __slots__: tuple[str, ...] = ("at",)
+    #: The fact's name on the wire: `LimitFired` is `limit_fired`.
+    name: str
     at: int
 
-    @property
-    def name(self) -> str:
-        """The fact's name on the wire: `LimitFired` is `limit_fired`."""
-        text = type(self).__name__
-        return "".join("_" + c.lower() if c.isupper() else c for c in text).lstrip("_")
+    def __init_subclass__(cls) -> None:
+        cls.name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
 
 
 class RunStarted(Fact):

@@ -329,6 +329,8 @@ NAMES = tuple(rule.name for rule in RULES)
 _ALL: tuple[type[Limit], ...] = (*RULES, Loop)
 ORDER = {rule.name: place for place, rule in enumerate(_ALL)}
 REASON_OF = {rule.name: rule.reason for rule in _ALL if rule.reason}
+#: Limits of silence whose notice any progress answers; that of `stall` takes a successful call.
+SILENCES = (Idle.name, First.name, Call.name, Effect.name)
 
 
 def at_start(spec: Spec, now: int, pauses: Pauses) -> list[Limit]:

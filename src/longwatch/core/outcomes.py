@@ -29,6 +29,8 @@ TABLE: dict[str, tuple[str | None, str | None, int | None]] = {
     "unknown": ("unknown", None, OURS),
 }
 REASONS = tuple(TABLE)
+#: Those that mean that one of our limits stopped the run.
+LIMITED = (*(reason for reason, row in TABLE.items() if row[2] == LIMIT), "lingered")
 #: Outcomes without a run.
 NO_RUN = ("skipped", "missed", "quota_parked", "budget_exceeded")
 OUTCOMES = ("success", "failed", "timed_out", "stalled", "cancelled", "interrupted", "unknown", *NO_RUN)

@@ -196,12 +196,12 @@ class Plan:
         self._lifecycles[name] = lifecycle
         self._running.pop(name, None)
         self._note_alike(name, words if _is_failure(lifecycle) and span < QUICK else "")
-        parked = until is not None and not self.held
-        again = parked or (_is_failure(lifecycle) and self._tried_on(name))
+        parked = until is not None
+        again = not self.stopped and (parked or (_is_failure(lifecycle) and self._tried_on(name)))
         if again:
             self._waiting[name] = None
             self._not_before[name] = until if until is not None else now + backoff(self._tried[name], drawn)
-        if parked:
+        if again and parked:
             self._tried[name] -= 1
         return again
 

@@ -7,7 +7,7 @@ All instants are wall time in ms since 1970, except those of `Trouble`, which ar
 
 from longwatch.core.parking import JITTER
 from longwatch.core.record import Plain
-from longwatch.core.service_words import Hold
+from longwatch.core.service_holds import PARK, Hold
 from longwatch.core.spec import MINUTE
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Quota:
             return None
         due = park.comes_back(name)
         words = f": {park.text}" if park.text else ""
-        return Hold("park", f"{park.cls} limit of {group}{words}", due) if wall < due else None
+        return Hold(PARK, f"{park.cls} limit of {group}{words}", due) if wall < due else None
 
 
 class Trouble:

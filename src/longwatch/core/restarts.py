@@ -25,6 +25,14 @@ STALLS = 5
 #: Intent outlives the daemon, so what was stopped by hand stays stopped under both of the first two.
 ALWAYS, UNLESS_STOPPED, ON_FAILURE, NO = "always", "unless-stopped", "on-failure", "no"
 RESPAWN, STAY, GAVE_UP = "respawn", "stay", "gave_up"
+#: What is spent when restarts end: stalls in a row, failures alike, the budget, short lives in a row; or no start at all.
+STALLED, ALIKE_FAILED, OVER_BUDGET, TOO_QUICK, SPAWN = CAUSES = (
+    "stalls",
+    "alike",
+    "intensity",
+    "quick",
+    "spawn",
+)
 #: Outcomes that are failures.
 FAILED = ("failed", "timed_out", "unknown")
 #: Of an error line so much is compared and shown.
@@ -81,7 +89,7 @@ class History(Plain):
 class Decision(Plain):
     """What to do (`RESPAWN`, `STAY`, `GAVE_UP`), after how many ms, why, and the history to keep.
 
-    `why` of GAVE_UP: stalls, alike, intensity (the budget), quick (short lives in a row).
+    `why` of GAVE_UP is one of `CAUSES`.
     """
 
     __slots__ = ("action", "after", "history", "why")
@@ -150,9 +158,9 @@ def decide(
 def _spent(memory: History, intensity: int, alike: int) -> str:
     """Return what is spent; empty where it may go on."""
     if memory.stalls > STALLS:
-        return "stalls"
+        return STALLED
     if alike and memory.alike >= alike:
-        return "alike"
+        return ALIKE_FAILED
     if intensity and len(memory.restarts) >= intensity:
-        return "intensity"
-    return "quick" if intensity and memory.quick > max(QUICK_LIVES, intensity) else ""
+        return OVER_BUDGET
+    return TOO_QUICK if intensity and memory.quick > max(QUICK_LIVES, intensity) else ""

@@ -35,6 +35,7 @@ class Service:
     def __init__(self, harness: "Harness", memory: "Memory") -> None:
         self.memory = memory
         self._machine = Machine(harness, memory)
+        self._remembered = memory.kept(_ZERO)
 
     # -- the two verbs
 
@@ -42,9 +43,9 @@ class Service:
         """Take note of what happened; return what to do about it."""
         if self._machine.frozen:
             return []
-        before = self.memory.kept(_ZERO)
         out = [*self._heard(word, at), *self._machine.settle(at)]
-        after = self.memory.kept(_ZERO)
+        before, after = self._remembered, self.memory.kept(_ZERO)
+        self._remembered = after
         if after == before:
             return out
         return [*out, Remember(at_once=any(after[key] != before[key] for key in _AT_ONCE))]
@@ -52,6 +53,12 @@ class Service:
     def advance(self, at: Moment) -> list[Order]:
         """Time has passed, or what holds it back may be another thing by now."""
         return self.tell(Word(), at)
+
+    def kept(self, at: Moment) -> "dict[str, Any]":
+        """Return what `Memory.kept` does, and do not look through it for that; it must not be changed."""
+        history = self._remembered["history"]
+        restarts = [at.wall - (at.now - restart) for restart in history["restarts"]]
+        return {**self._remembered, "history": {**history, "restarts": restarts}}
 
     def _heard(self, word: Word, at: Moment) -> list[Order]:
         if isinstance(word, LifeWord):
@@ -103,6 +110,12 @@ class Service:
         return life is not None and life.stuck
 
     @property
+    def report_only(self) -> bool:
+        """Whether stalls of the one that goes on are only reported."""
+        life = self._machine.life
+        return life is not None and life.report_only
+
+    @property
     def gone(self) -> bool:
         """Whether the file does not name it any more and nothing of it is left."""
         return self._machine.removed and not self.alive
@@ -130,7 +143,7 @@ class Service:
             "gave_up": memory.gave_up or None,
             "last_error": memory.error,
             "stalls": memory.history.stalls,
-            "report_only": life is not None and life.report_only,
+            "report_only": self.report_only,
             "pending_restart": life is not None and not life.launched.launched_alike(machine.harness),
             "queued": memory.queued is not None,
             "backoff_until": machine.backoff_until if later else None,

@@ -12,6 +12,7 @@ was counted and overrule what holds it back, `fired` by hand the latter; asked f
 """
 # ruff: noqa: ARG001 - the handlers of a table share one signature
 
+from longwatch.core import firing_facts as firings
 from longwatch.core import service_facts as facts
 from longwatch.core import service_orders as orders
 from longwatch.core import service_states as states
@@ -81,7 +82,7 @@ def stopped(machine: "Machine", word: "words.StopAsked", at: "Moment") -> "Order
         return [machine.fact(facts.StaleDropped, at, word.run, "stop")]
     if word.keep and not machine.resident:
         return _stop(machine, word.origin, at, "stop")
-    out = [*machine.intend(False), *machine.drop_queued(at, "stopped")]
+    out = [*machine.intend(False), *machine.drop_queued(at, firings.STOPPED)]
     return [*out, *_stop(machine, word.origin, at, "stop")]
 
 
@@ -101,7 +102,7 @@ def fired(machine: "Machine", word: "words.Fired", at: "Moment") -> "Orders":
     firing = word.firing
     if why := _unwanted(machine, word):
         # Windows of a schedule that is off are none.
-        return [] if why == "stopped" and firing.trigger == SCHEDULE else machine.skip(firing, at, why)
+        return [] if why == firings.STOPPED and firing.trigger == SCHEDULE else machine.skip(firing, at, why)
     if machine.life is not None:
         return _overlapped(machine, firing, at)
     if word.manual:
@@ -122,17 +123,17 @@ def _unwanted(machine: "Machine", word: "words.Fired") -> str:
     if why := _ending(machine):
         return why
     if machine.resident:
-        return "resident"
-    return "" if machine.memory.enabled or word.manual else "stopped"
+        return firings.UNASKED
+    return "" if machine.memory.enabled or word.manual else firings.STOPPED
 
 
 def _overlapped(machine: "Machine", firing: Firing, at: "Moment") -> "Orders":
     """Another run is not over yet."""
     rule, life = machine.harness.on_overlap, machine.life
     if rule == SKIP:
-        return machine.skip(firing, at, "busy")
+        return machine.skip(firing, at, firings.BUSY)
     if rule == QUEUE:
-        return machine.queue(firing, at, "busy")
+        return machine.queue(firing, at, firings.BUSY)
     if life is None:
         return _to_the_front(machine, firing, at)
     out = _drop_successor(machine, life, at)
@@ -146,7 +147,7 @@ def _to_the_front(machine: "Machine", firing: Firing, at: "Moment") -> "Orders":
     """It is run now, and what was to be tried once more is not."""
     dropped, machine.memory.retry = machine.memory.retry, None
     machine.front, machine.backoff_until = firing, 0
-    return machine.skip(dropped, at, "replaced") if dropped is not None else []
+    return machine.skip(dropped, at, firings.REPLACED) if dropped is not None else []
 
 
 def changed(machine: "Machine", word: "words.Changed", at: "Moment") -> "Orders":
@@ -161,7 +162,7 @@ def changed(machine: "Machine", word: "words.Changed", at: "Moment") -> "Orders"
 def removed(machine: "Machine", word: "words.Removed", at: "Moment") -> "Orders":
     """The file does not name it any more."""
     machine.removed = True
-    out = machine.drop_queued(at, "removed")
+    out = machine.drop_queued(at, firings.REMOVED)
     if word.prune or machine.life is None:
         out += _stop(machine, "explicit", at, "removed")
     return out
@@ -175,7 +176,7 @@ def shut_down(machine: "Machine", word: "words.ShutdownAsked", at: "Moment") -> 
 
 def _ending(machine: "Machine") -> str:
     """Return why nothing is begun any more; empty where it is."""
-    return "shutdown" if machine.closing else "removed" if machine.removed else ""
+    return firings.SHUTDOWN if machine.closing else firings.REMOVED if machine.removed else ""
 
 
 def _other_run(machine: "Machine", run: str) -> bool:
@@ -207,4 +208,4 @@ def _next_by_hand(machine: "Machine") -> None:
 
 def _drop_successor(machine: "Machine", life: "Incarnation", at: "Moment") -> "Orders":
     firing, life.successor = life.successor, None
-    return machine.skip(firing, at, "replaced") if firing is not None else []
+    return machine.skip(firing, at, firings.REPLACED) if firing is not None else []

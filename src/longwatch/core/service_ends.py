@@ -4,16 +4,17 @@ An end is told when the tree is proven gone, so whatever follows begins on clean
 """
 
 from longwatch.core import service_facts as facts
+from longwatch.core import service_holds as holds
 from longwatch.core import service_orders as orders
 from longwatch.core import service_states as states
 from longwatch.core.harness import QUEUE
 from longwatch.core.parking import HARNESS, PARK, Halt, Limited, decide
 from longwatch.core.parking import STAY as UNLIMITED
 from longwatch.core.quota import group_of
-from longwatch.core.restarts import FAILED, FLAPPING, GAVE_UP, LONGEST_ERROR, STAY, Life
+from longwatch.core.restarts import FAILED, FLAPPING, GAVE_UP, LONGEST_ERROR, SPAWN, STALLED, STAY, Life
 from longwatch.core.restarts import decide as restart
 from longwatch.core.service_machine import AGAIN, BUDGET, FOLLOW, ITSELF, PARKING, REPLACE, STOP
-from longwatch.core.service_words import MANUAL, RESTART, Firing, Hold
+from longwatch.core.service_words import MANUAL, RESTART, Firing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Orders = list[orders.Order]
 
 #: What a limit that only a human can lift is called as a hold.
-_KINDS = {"auth": "login", "money": "money"}
+_KINDS = {"auth": holds.LOGIN, "money": holds.MONEY}
 
 
 def not_spawned(machine: "Machine", life: "Incarnation", word: "words.SpawnFailed", at: "Moment") -> "Orders":
@@ -35,8 +36,8 @@ def not_spawned(machine: "Machine", life: "Incarnation", word: "words.SpawnFaile
     out: Orders = [machine.fact(facts.RunClosed, at, life.run, word.record)]
     if life.goal in (STOP, AGAIN, REPLACE):
         return [*out, *_as_asked(machine, life, at)]
-    memory.failed, memory.gave_up, memory.alert = True, "spawn", "spawn"
-    return [*out, *machine.rest(states.FAILED, at, error), machine.fact(facts.GaveUp, at, "spawn", error)]
+    memory.failed, memory.gave_up, memory.alert = True, SPAWN, SPAWN
+    return [*out, *machine.rest(states.FAILED, at, error), machine.fact(facts.GaveUp, at, SPAWN, error)]
 
 
 def over(machine: "Machine", life: "Incarnation", word: "words.RunOver", at: "Moment") -> "Orders":
@@ -101,11 +102,11 @@ def _limited(
         return None
     group, cls = group_of(harness), limited.cls
     waits = verdict.action == PARK and harness.resume_on_limit
-    kind = "park" if waits else _KINDS.get(cls, "limit")
+    kind = holds.PARK if waits else _KINDS.get(cls, holds.LIMIT)
     until = verdict.until if waits else None
-    memory.hold = Hold(kind, limited.text or f"{cls} limit of {group}", until)
+    memory.hold = holds.Hold(kind, limited.text or f"{cls} limit of {group}", until)
     machine.parked = True
-    machine.overruled -= {"park"}
+    machine.overruled -= {holds.PARK}
     out: Orders = []
     if until is not None:
         memory.windows = verdict.windows
@@ -120,7 +121,7 @@ def _limited(
 
 def _budget(machine: "Machine", life: "Incarnation", at: "Moment") -> "Orders":
     if machine.resident:
-        machine.memory.hold = Hold("budget", life.spent)
+        machine.memory.hold = holds.Hold(holds.BUDGET, life.spent)
     return machine.rest(states.STOPPED, at, "budget")
 
 
@@ -161,9 +162,9 @@ def _row(machine: "Machine", at: "Moment") -> "Orders":
     elif not memory.flapping:
         memory.flapping, memory.alert = True, "flapping"
         out.append(machine.fact(facts.Flapping, at, memory.history.quick))
-    if memory.history.report_only and memory.gave_up != "stalls":
-        memory.gave_up = memory.alert = "stalls"
-        out.append(machine.fact(facts.GaveUp, at, "stalls", memory.error))
+    if memory.history.report_only and memory.gave_up != STALLED:
+        memory.gave_up = memory.alert = STALLED
+        out.append(machine.fact(facts.GaveUp, at, STALLED, memory.error))
     return out
 
 

@@ -1,10 +1,11 @@
 """What ledger, notices, metrics and feeds see of harnesses: facts, in the past tense, `at` on the boot clock.
 
-The set is closed, with what is told of the daemon itself (`daemon_facts`); `FACTS` lists it by wire name. Instants
+The set is closed, with what is told of firings (`firing_facts`) and of the daemon itself (`daemon_facts`); `FACTS` lists
+it by wire name. Instants
 that people read (`until`, `due`) are wall time in ms since 1970, spans are ms.
 """
 
-from longwatch.core import daemon_facts
+from longwatch.core import daemon_facts, firing_facts
 from longwatch.core.facts import Fact
 
 TYPE_CHECKING = False
@@ -22,22 +23,6 @@ class _OfRun(Fact):
         self.at = at
         self.harness = harness
         self.run = run
-
-
-class _OfFiring(Fact):
-    """Base of facts of a firing; `due` is None for what came by itself."""
-
-    __slots__ = ("at", "due", "harness", "token", "trigger", "why")
-
-    def __init__(
-        self, at: int, harness: str, trigger: str, due: int | None, why: str, token: str = ""
-    ) -> None:
-        self.at = at
-        self.harness = harness
-        self.trigger = trigger
-        self.due = due
-        self.why = why
-        self.token = token
 
 
 class RunOpened(Fact):
@@ -128,7 +113,7 @@ class Flapping(Fact):
 class GaveUp(Fact):
     """Restarts are spent; a manual start clears that. `error` is its last error line, where there is one.
 
-    `cause`: intensity, quick, alike, spawn; `stalls`: it runs on and is only reported about.
+    `cause` is one of `restarts.CAUSES`; of `stalls` it runs on and is only reported about.
     """
 
     __slots__ = ("at", "cause", "error", "harness")
@@ -201,43 +186,6 @@ class LetGo(Fact):
     def __init__(self, at: int, harness: str) -> None:
         self.at = at
         self.harness = harness
-
-
-class FiringQueued(_OfFiring):
-    """A firing waits: `why` is busy or the kind of the hold."""
-
-    __slots__ = ("at", "due", "harness", "token", "trigger", "why")
-
-
-class FiringSkipped(_OfFiring):
-    """A firing came to nothing: `why` is busy, queued (another waits already), replaced, stopped, shutdown or a hold."""
-
-    __slots__ = ("at", "due", "harness", "token", "trigger", "why")
-
-
-class FiringMissed(Fact):
-    """`count` windows passed while nobody could act on them, the first and the last of them at these instants."""
-
-    __slots__ = ("at", "count", "due", "first", "harness")
-
-    def __init__(self, at: int, harness: str, due: int, count: int, first: int) -> None:
-        self.at = at
-        self.harness = harness
-        self.due = due
-        self.count = count
-        self.first = first
-
-
-class TriggerReceived(Fact):
-    """Somebody outside asked for a run."""
-
-    __slots__ = ("at", "harness", "source", "trigger")
-
-    def __init__(self, at: int, harness: str, trigger: str, source: str) -> None:
-        self.at = at
-        self.harness = harness
-        self.trigger = trigger
-        self.source = source
 
 
 class LoopStopped(Fact):
@@ -315,8 +263,8 @@ class StaleDropped(Fact):
 
 _OURS = (
     RunOpened, RunClosed, StateChanged, Stalled, RestartPlanned, Flapping, GaveUp, Recovered, Parked, Unparked, HeldBack,
-    LetGo, FiringQueued, FiringSkipped, FiringMissed, TriggerReceived, LoopStopped, IntentLost, Unkillable, AgentAsked,
-    AgentAnswered, LimitNotice, Adopted, StaleDropped,
+    LetGo, *firing_facts.OURS, LoopStopped, IntentLost, Unkillable, AgentAsked, AgentAnswered, LimitNotice, Adopted,
+    StaleDropped,
 )  # fmt: skip
 
 

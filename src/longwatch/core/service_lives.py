@@ -7,12 +7,14 @@ Nothing here speaks of an incarnation that was replaced: `service` drops that.
 from longwatch.core import service_facts as facts
 from longwatch.core import service_orders as orders
 from longwatch.core import service_states as states
+from longwatch.core import spec
+from longwatch.core.limits import SILENCES
 from longwatch.core.outcomes import outcome
 from longwatch.core.parking import LASTING
-from longwatch.core.restarts import Life, wanted
-from longwatch.core.service_machine import ALIVE, BUDGET, CLOSING, LIMITS, PARKING, SPAWNING, STOP
+from longwatch.core.restarts import STALLED, Life, wanted
+from longwatch.core.service_holds import PROVIDERS
+from longwatch.core.service_machine import ALIVE, BUDGET, CLOSING, PARKING, SPAWNING, STOP
 from longwatch.core.service_words import RESTART
-from longwatch.core.spec import NOTIFY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,9 +110,9 @@ def call_succeeded(
     life.trouble.served()
     memory.history.stalls = 0
     out: Orders = []
-    if memory.alert in ("stalled", "stalls", "silence", *LIMITS):
+    if memory.alert in ("stalled", STALLED, "silence", *PROVIDERS):
         out += machine.recover(at)
-    if memory.gave_up == "stalls":
+    if memory.gave_up == STALLED:
         memory.gave_up = ""
     if life.report_only:
         life.report_only = False
@@ -125,7 +127,8 @@ def progressed(machine: "Machine", life: "Incarnation", word: "words.Progressed"
 
 def limit_found(machine: "Machine", life: "Incarnation", word: "words.LimitFound", at: "Moment") -> "Orders":
     """A limit other than `stall` was told."""
-    machine.memory.alert = machine.memory.alert or "silence"
+    if word.limit in SILENCES:
+        machine.memory.alert = machine.memory.alert or "silence"
     return [machine.fact(facts.LimitNotice, at, life.run, word.limit, word.window)]
 
 
@@ -133,7 +136,9 @@ def stall_found(machine: "Machine", life: "Incarnation", word: "words.StallFound
     """No successful call for a whole window; what is done about it is the watch's."""
     memory, given_up = machine.memory, life.report_only
     memory.alert = memory.alert or "stalled"
-    action = NOTIFY if given_up else word.action
+    action = spec.NOTIFY if given_up else word.action
+    if action == spec.STOP and "stalled" in machine.revived:
+        action = spec.RESTART
     fields = (life.run, word.idle, word.window, action, memory.history.stalls + 1, given_up, word.tree)
     return [machine.fact(facts.Stalled, at, *fields)]
 

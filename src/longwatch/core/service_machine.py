@@ -5,14 +5,16 @@ here. Beginning is level-triggered: whenever nothing runs and something is wante
 begins; so nothing that was once missed stays undone.
 """
 
+from longwatch.core import firing_facts as firings
 from longwatch.core import service_facts as facts
 from longwatch.core import service_orders as orders
 from longwatch.core import service_states as states
 from longwatch.core.harness import RESIDENT
 from longwatch.core.limits import REASON_OF
 from longwatch.core.quota import Trouble
-from longwatch.core.restarts import HEALTHY
-from longwatch.core.service_words import AUTOSTART, RELEASE, RESTART, Firing, Hold
+from longwatch.core.restarts import HEALTHY, STALLED
+from longwatch.core.service_holds import HOURS, PARK, PROVIDERS, Hold
+from longwatch.core.service_words import AUTOSTART, RELEASE, RESTART, Firing
 from longwatch.core.spec import MINUTE, SECOND
 
 TYPE_CHECKING = False
@@ -36,8 +38,6 @@ FOLLOW, STOP, AGAIN, ITSELF, REPLACE, PARKING, BUDGET = (
     "parking",
     "budget",
 )
-#: Kinds of hold that a provider is the reason of.
-LIMITS = ("park", "login", "money", "limit")
 #: At the end of its hours a turn may be finished, for so long.
 CLOSING_TIME = 15 * MINUTE
 #: Holds end by the wall clock, which may be set meanwhile: so often it is looked at.
@@ -91,7 +91,7 @@ class Machine:
         #: What was told of holds last, and when to look at them again.
         self.held: tuple[Hold, ...] = ()
         self.look_at = 0
-        self.parked = memory.hold is not None and memory.hold.kind in LIMITS
+        self.parked = memory.hold is not None and memory.hold.kind in PROVIDERS
         self.awake = self.closing = self.frozen = self.removed = False
 
     @property
@@ -142,14 +142,14 @@ class Machine:
 
     def skip(self, firing: Firing, at: "Moment", why: str) -> "list[orders.Order]":
         """A firing comes to nothing."""
-        return [self.fact(facts.FiringSkipped, at, firing.trigger, firing.due, why, firing.token)]
+        return [self.fact(firings.FiringSkipped, at, firing.trigger, firing.due, why, firing.token)]
 
     def queue(self, firing: Firing, at: "Moment", why: str) -> "list[orders.Order]":
         """A firing waits, if none does."""
         if self.memory.queued is not None:
-            return self.skip(firing, at, "queued")
+            return self.skip(firing, at, firings.QUEUED)
         self.memory.queued = firing
-        return [self.fact(facts.FiringQueued, at, firing.trigger, firing.due, why, firing.token)]
+        return [self.fact(firings.FiringQueued, at, firing.trigger, firing.due, why, firing.token)]
 
     def drop_queued(self, at: "Moment", why: str) -> "list[orders.Order]":
         """Whatever waited to be run comes to nothing."""
@@ -212,7 +212,7 @@ class Machine:
         return out
 
     def _unparked(self, at: "Moment", kinds: frozenset[str]) -> "list[orders.Order]":
-        if not self.parked or "park" in kinds or self.memory.hold is not None:
+        if not self.parked or PARK in kinds or self.memory.hold is not None:
             return []
         self.parked = False
         return [self.fact(facts.Unparked, at, self.harness.quota_group or self.harness.name)]
@@ -268,7 +268,7 @@ class Machine:
     def _hours(self, life: Incarnation, at: "Moment") -> "list[orders.Order]":
         """Outside its hours it may finish what it is at, within bounds; what has no turns is ended at once."""
         against = self.overruled | life.over
-        if life.goal or not any(hold.kind == "hours" and hold.kind not in against for hold in at.holds):
+        if life.goal or not any(hold.kind == HOURS and hold.kind not in against for hold in at.holds):
             life.close_by = None
             return []
         if life.close_by is None:
@@ -289,7 +289,7 @@ class Machine:
     def healthy_at(self) -> int | None:
         """Return when what was told of it is over, if it lives on; None where nothing was, or only progress helps."""
         life, alert = self.life, self.memory.alert
-        if life is None or life.began is None or alert in ("", "stalled", "stalls", "silence"):
+        if life is None or life.began is None or alert in ("", "stalled", STALLED, "silence"):
             return None
         return life.began + HEALTHY
 

@@ -7,7 +7,8 @@ reboot; how long ago something was is what counts.
 from longwatch.core.parking import Windows
 from longwatch.core.record import Plain
 from longwatch.core.restarts import History
-from longwatch.core.service_words import Firing, Hold
+from longwatch.core.service_holds import Hold
+from longwatch.core.service_words import Firing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,25 +14,12 @@ if TYPE_CHECKING:
     from longwatch.core.harness import Harness
     from longwatch.core.parking import Limited
     from longwatch.core.restarts import Life
+    from longwatch.core.service_holds import Hold
 
 #: Why an incarnation was started where no firing says it.
 AUTOSTART, RESTART, RELEASE, MANUAL = "autostart", "restart", "release", "manual"
 #: What fires by the clock; everything else that fires was sent by somebody.
 SCHEDULE = "schedule"
-
-
-class Hold(Plain):
-    """Why a harness that is wanted may not start: a kind, a sentence, and the wall instant of its end if it is known.
-
-    Of the admission: hours, park, cost, runs, slots. Of the service itself: park, login, money, limit, budget.
-    """
-
-    __slots__ = ("kind", "reason", "until")
-
-    def __init__(self, kind: str, reason: str = "", until: int | None = None) -> None:
-        self.kind = kind
-        self.reason = reason
-        self.until = until
 
 
 class Firing(Plain):
@@ -51,7 +38,7 @@ class Moment(Plain):
 
     __slots__ = ("drawn", "holds", "now", "wall")
 
-    def __init__(self, now: int, wall: int, drawn: float = 0.5, holds: tuple[Hold, ...] = ()) -> None:
+    def __init__(self, now: int, wall: int, drawn: float = 0.5, holds: "tuple[Hold, ...]" = ()) -> None:
         self.now = now
         self.wall = wall
         self.drawn = drawn

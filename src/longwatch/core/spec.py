@@ -27,6 +27,8 @@ ALLOW_QUIET = 1 * HOUR
 
 NONE, NOTIFY, NUDGE, STOP = "none", "notify", "nudge", "stop"
 ACTIONS = (NONE, NOTIFY, NUDGE, STOP)
+#: Of a harness alone: it is stopped to be started again.
+RESTART = "restart"
 
 
 class LimitSpec(Plain):

@@ -7,6 +7,7 @@
 --replace        have the daemon that runs by this file let go of everything first, and go on in its place
 """
 
+import gc
 import os
 import sys
 import time
@@ -29,6 +30,10 @@ _VALUED = ("--config", "--ready-fd")
 
 def main(argv: "Sequence[str]") -> "NoReturn":
     """Run until the end of the daemon, and exit."""
+    # What is loaded by now stays for good: no collection has to look through it again while a kill is due.
+    gc.freeze()
+    # Nor does the loop wait 5 ms, as is usual, until the thread that writes the ledger lets it go on.
+    sys.setswitchinterval(0.0005)
     words = _words(argv)
     ready = int(words["--ready-fd"]) if "--ready-fd" in words else -1
     if ready >= 0:

@@ -1,17 +1,12 @@
-"""The daemon: it wires all its parts, hears signals, and ends in one of two ways.
-
-INT (Ctrl-C) and `down` stop everything, proven. TERM, a crash and an upgrade stop nothing: the keeper holds all that
-runs, and the next daemon goes on. HUP reads the file again.
-"""
+"""The daemon: it wires all its parts, and hears signals. INT and TERM end it, see `daemon.leaving`; HUP reads the file again."""
 
 import os
 import resource
 
 from longwatch import __version__, paths
-from longwatch.core.daemon_facts import DaemonStopping
-from longwatch.daemon.asking import NOT_NOW, Later, Refusal
 from longwatch.daemon.compile import Compiled, read_file
 from longwatch.daemon.inherit import take_over
+from longwatch.daemon.leaving import Leaving
 from longwatch.daemon.lock import Lock
 from longwatch.daemon.log import DaemonLog
 from longwatch.daemon.payloads import folder_of
@@ -23,7 +18,7 @@ from longwatch.daemon.supervisor import Supervisor
 from longwatch.daemon.systemd import Systemd
 from longwatch.daemon.wiring import Wiring
 from longwatch.errors import LongwatchError
-from longwatch.posix import now, wall_of
+from longwatch.posix import wall_of
 from longwatch.posix.identity import identity
 from longwatch.posix.signals import SignalPipe
 from longwatch.runtime.host import Host
@@ -66,8 +61,7 @@ class App:
         self.reloaded_at: str | None = None
         self.ready = False
         self.file: Compiled | None = None
-        self.ending = self._stopping = self._looking = False
-        self._interrupted: Later | None = None
+        self.leaving = Leaving(self)
         self.reloading = Reloading(self)
         self._published = Remembered(self.folder, "daemon.json")
         self.supervisor: Supervisor
@@ -117,7 +111,7 @@ class App:
 
     def healthy(self) -> bool:
         """Whether the outside may hear that we live: what runs is looked after, and will be."""
-        return self.ready and not self.ending and self.supervisor.keeper_pid is not None
+        return self.ready and not self.leaving.begun and self.supervisor.keeper_pid is not None
 
     def _read(self) -> Compiled:
         found: list[Compiled] = []
@@ -141,7 +135,7 @@ class App:
     def _open_portal(self, file: Compiled) -> None:
         portal = self.parts.portal = Portal(
             self.host.reactor, self.requests.ask, folder=self.folder, sockets=self.sockets, state=self.state,
-            log=self.log.say,
+            log=self.log.say, deliveries=self.wiring.deliveries,
         )  # fmt: skip
         for problem in portal.open(file.table("web")):
             self.supervisor.complain(problem)
@@ -172,21 +166,13 @@ class App:
     def _signalled(self) -> None:
         for signum in self.signals.read():
             if signum == _signal.SIGINT:
-                self._interrupt()
+                self.leaving.interrupt()
             elif signum == _signal.SIGTERM:
-                self.leave_soon("signal")
+                self.leaving.leave("signal")
             elif signum == _signal.SIGUSR2:
-                self.leave_soon("replaced")
+                self.leaving.leave("replaced")
             elif signum == _signal.SIGHUP:
                 self.reloading.ask()
-
-    def _interrupt(self) -> None:
-        """Ctrl-C stops everything; once more, sooner."""
-        if self._interrupted is None:
-            self.log.say("stopping everything; once more to be quicker, TERM to leave it all running")
-            self._interrupted = self.down(keep=False)
-        else:
-            self.supervisor.stop_all()
 
     def _tidy(self, at: int) -> None:
         assert self.parts.logs is not None
@@ -208,60 +194,6 @@ class App:
             self.host.at(self.host.now() + self.systemd.interval_ms, self._watchdog)
 
     # -- the end
-
-    def down(self, *, keep: bool) -> Later:
-        """Stop everything and end; with `keep` leave it all running, and end."""
-        later = Later()
-        if keep:
-            later.give({"stopped": [], "kept": self.supervisor.alive, "survivors": []})
-            self.leave_soon("down")
-            return later
-        if self.ending:
-            later.refuse(Refusal(NOT_NOW, "the daemon is about to end already"))
-            return later
-        self.ending = True
-        names = self.supervisor.alive
-        self.systemd.stopping()
-        self.supervisor.publish(DaemonStopping(now(), "down"))
-        for service in self.supervisor.services.values():
-            service.on_change.append(lambda: self._look_soon_whether_stopped(names, later))
-        self.supervisor.stop_all()
-        self._look_soon_whether_stopped(names, later)
-        return later
-
-    def _look_soon_whether_stopped(self, names: list[str], later: Later) -> None:
-        """Look once for all that changes now."""
-        if not self._looking:
-            self._looking = True
-            self.host.soon(lambda now: self._look_whether_stopped(names, later))
-
-    def _look_whether_stopped(self, names: list[str], later: Later) -> None:
-        self._looking = False
-        if not self._stopping and not self.supervisor.stoppable:
-            self._stopping = True
-            self.host.soon(lambda now: self._stopped(names, later))
-
-    def _stopped(self, names: list[str], later: Later) -> None:
-        """All has ended, or cannot be ended by us: the keeper's own kill is the last word."""
-        survivors = self.supervisor.stop_keeper()
-        later.give({"stopped": names, "kept": [], "survivors": survivors})
-        self._close_soon()
-
-    def leave_soon(self, why: str) -> None:
-        """End, and leave everything running."""
-        if self.ending:
-            return
-        self.ending = True
-        self.systemd.stopping()
-        self.supervisor.publish(DaemonStopping(now(), why))
-        self._close_soon()
-
-    def _close_soon(self) -> None:
-        """Let answers and last notices go out, then end the loop."""
-        if self.parts.desk is not None:
-            self.parts.desk.close(lambda: self.host.soon(lambda now: self.host.end()))
-        else:
-            self.host.soon(lambda now: self.host.end())
 
     def run(self) -> int:
         """Go round until the end; give everything back."""

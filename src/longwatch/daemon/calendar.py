@@ -36,6 +36,7 @@ NAMES = {
     "@annually": "0 0 1 1 *",
 }
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_WHOLE = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _PREFIXES = ("TZ=", "CRON_TZ=")
 #: No look lists more windows than this; of a longer absence the first ones are listed, and the last.
 LISTED = 1000
@@ -184,9 +185,10 @@ def _days(text: str, part: str) -> "Iterator[int]":
 
 
 def _day(text: str, name: str) -> int:
-    if name[:3] not in DAYS:
-        raise UsageError(f"{shown(text)}: no such day: {shown(name)}; days are {', '.join(DAYS)}")
-    return DAYS.index(name[:3])
+    for day, whole in enumerate(_WHOLE):
+        if len(name) >= 3 and whole.startswith(name):
+            return day
+    raise UsageError(f"{shown(text)}: no such day: {shown(name)}; days are {', '.join(DAYS)}")
 
 
 class Calendar:

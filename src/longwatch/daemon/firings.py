@@ -1,10 +1,10 @@
 """What makes scheduled and triggered harnesses run: the agenda of each, and who waits for which run."""
 
-from longwatch import paths
+from longwatch import paths, vocabulary
 from longwatch.core import service_words as w
 from longwatch.core.agenda import Agenda
 from longwatch.core.facts import Fact
-from longwatch.core.service_facts import FiringMissed, FiringSkipped, TriggerReceived
+from longwatch.core.firing_facts import FiringMissed, FiringSkipped, TriggerReceived
 from longwatch.core.service_words import Firing
 from longwatch.daemon.asking import NOT_NOW, Later, Refusal
 from longwatch.posix import wall_of
@@ -23,12 +23,11 @@ LOOK = 60_000
 class Waiting:
     """Somebody waits for what a firing leads to."""
 
-    __slots__ = ("answer", "name", "payload", "run", "till_over")
+    __slots__ = ("answer", "name", "payload", "run")
 
-    def __init__(self, name: str, *, till_over: bool, payload: str | None) -> None:
+    def __init__(self, name: str, payload: str | None) -> None:
         self.name = name
         self.answer = Later()
-        self.till_over = till_over
         self.payload = payload
         self.run: str | None = None
 
@@ -49,9 +48,17 @@ class Firings:
         """Go by the schedule of a harness from now on, or from where an earlier daemon was."""
         wall = wall_of(self._supervisor.host.now())
         if harness.schedule:
-            self._agendas[harness.name] = Agenda.of(told) if told else Agenda(wall)
+            self._agendas[harness.name] = Agenda.of(told) if told else Agenda.begun(wall)
         else:
             self._agendas.pop(harness.name, None)
+
+    def change(self, harness: "Harness") -> None:
+        """The schedule of a harness is another one from now on: what lies behind is none of its windows."""
+        agenda = self._agendas.get(harness.name)
+        if agenda is None or not harness.schedule:
+            self.add(harness, None)
+        else:
+            agenda.moved(wall_of(self._supervisor.host.now()))
 
     def drop(self, name: str) -> None:
         """Forget a harness."""
@@ -77,10 +84,9 @@ class Firings:
             looked = agenda.look(
                 supervisor.calendars[name].between(agenda.since(wall), wall), wall, service.harness.catch_up
             )
-            if looked.missed:
-                first = looked.first if looked.first is not None else wall
+            if looked.first is not None and looked.last is not None:
                 supervisor.publish(
-                    FiringMissed(supervisor.host.now(), name, looked.fire or first, looked.missed, first)
+                    FiringMissed(supervisor.host.now(), name, looked.last, looked.missed, looked.first)
                 )
             if looked.fire is not None:
                 service.tell(w.Fired(Firing("schedule", looked.fire)))
@@ -100,11 +106,10 @@ class Firings:
             if harness is None or not (harness.schedule or harness.hours):
                 continue
             instants += [calendar.next_due(wall) if harness.schedule else None, calendar.next_change(wall)]
+        soonest = min((at for at in instants if at is not None), default=wall + LOOK)
+        wake_up = now + max(1, min(LOOK, soonest - wall))
         supervisor.host.cancel(self._timer)
-        self._timer = None
-        if instants:
-            soonest = min([at for at in instants if at is not None], default=wall + LOOK)
-            self._timer = supervisor.host.at(now + max(1, min(LOOK, soonest - wall)), self.look)
+        self._timer = supervisor.host.at(wake_up, self.look) if instants else None
 
     # -- triggers
 
@@ -115,7 +120,7 @@ class Firings:
         supervisor = self._supervisor
         service = supervisor.services[name]
         token = paths.new_run_id("firing")
-        waiting = self._waiting[token] = Waiting(name, till_over=wait, payload=payload)
+        waiting = self._waiting[token] = Waiting(name, payload)
         supervisor.publish(TriggerReceived(supervisor.host.now(), name, trigger, source))
         service.tell(w.Fired(Firing(trigger, None, token), manual=source == "cli"))
         opening = service.opening
@@ -125,8 +130,6 @@ class Firings:
             waiting.answer.give(
                 {"name": name, "run": waiting.run, "queued": waiting.run is None, "attempt": 1}
             )
-            if waiting.run is not None and payload is None:
-                self._waiting.pop(token, None)
         return waiting.answer
 
     def begun(self, token: str, run: str) -> None:
@@ -147,7 +150,7 @@ class Firings:
         waiting = self._waiting.pop(fact.token, None)
         if waiting is None:
             return
-        waiting.answer.refuse(Refusal(NOT_NOW, f"{fact.harness}: not started: {fact.why}"))
+        waiting.answer.refuse(Refusal(NOT_NOW, f"{fact.harness}: not started: {vocabulary.firing(fact.why)}"))
         if waiting.payload is not None:
             self._supervisor.drop_payload(waiting.payload)
 

@@ -1,10 +1,16 @@
 """What happens to harnesses, a short line each: for the foreground of `up`, and for the daemon's own log."""
 
+import time
+
+from longwatch import vocabulary
 from longwatch.core import daemon_facts as d
+from longwatch.core import firing_facts as firings
 from longwatch.core import service_facts as f
 from longwatch.core.facts import Fact
+from longwatch.core.outcomes import LIMITED
+from longwatch.core.restarts import STALLED
+from longwatch.core.service_words import AUTOSTART, MANUAL, RELEASE, RESTART
 from longwatch.how import in_short
-from longwatch.paths import rfc3339
 from longwatch.units import format_duration
 
 TYPE_CHECKING = False
@@ -12,14 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: Why restarts end, in words.
-GAVE_UP = {
-    "alike": "it fails at once, each time with the same words",
-    "intensity": "its budget of restarts is spent",
-    "quick": "it ends at once, again and again",
-    "spawn": "it cannot be started",
-    "stalls": "it stalls again and again without any progress",
-}
+#: Starts that need no reason.
+_USUAL = (AUTOSTART, RESTART, RELEASE, MANUAL)
 
 
 def line(fact: Fact) -> str:
@@ -33,29 +33,18 @@ def line(fact: Fact) -> str:
 
 
 def _opened(fact: f.RunOpened) -> str:
-    why = "" if fact.trigger in ("autostart", "restart", "release", "manual") else f" by {fact.trigger}"
+    why = "" if fact.trigger in _USUAL else f", {vocabulary.trigger(fact.trigger)}"
     return f"starts as {fact.run}{why}"
 
 
 def _closed(fact: f.RunClosed) -> str:
     record = fact.record
-    reason = record.get("termination_reason")
-    if reason == "cancelled":
-        return f"stopped ({record.get('origin') or 'by hand'})"
-    if reason == "spawn_failed":
-        notes = record.get("notes") or ("it cannot be started",)
-        return str(notes[0])
-    told = {"limit": None, "signal": None, "exit_code": None, "termination_reason": reason, **record}
-    over = "stopped: " if told["limit"] else ""
-    return f"{over}{in_short(told)} after {format_duration(int(record.get('duration_ms') or 0))}"
-
-
-def _stalled(fact: f.Stalled) -> str:
-    does = {"stop": "it is stopped", "restart": "it is restarted", "nudge": "it is nudged"}.get(
-        fact.action, "it runs on"
-    )
-    again = f", {fact.stalls} times in a row" if fact.stalls > 1 else ""
-    return f"no successful call for {format_duration(fact.idle)}{again}; {'only reported' if fact.gave_up else does}"
+    if record.get("termination_reason") == "spawn_failed":
+        return str((record.get("notes") or (in_short(record),))[0])
+    took = format_duration(int(record.get("duration_ms") or 0))
+    if record.get("termination_reason") in LIMITED:
+        return f"stopped after {took}: {in_short(record)}"
+    return f"{in_short(record)} after {took}"
 
 
 def _planned(fact: f.RestartPlanned) -> str:
@@ -64,22 +53,25 @@ def _planned(fact: f.RestartPlanned) -> str:
 
 def _gave_up(fact: f.GaveUp) -> str:
     error = f": {fact.error}" if fact.error else ""
-    return (
-        f"gave up: {GAVE_UP.get(fact.cause, fact.cause)}{error}; longwatch restart {fact.harness} begins anew"
-    )
+    follows = f"; {vocabulary.ONLY_TOLD}" if fact.cause == STALLED else ""
+    again = vocabulary.command("restart", (fact.harness,))
+    return f"gave up: {vocabulary.GAVE_UP[fact.cause]}{error}{follows}; to begin anew: {again}"
 
 
 def _held(fact: f.HeldBack) -> str:
-    until = f", until {rfc3339(fact.until)}" if fact.until else ""
-    return f"held: {fact.reason}{until}"
+    return f"held: {fact.reason or vocabulary.HOLDS[fact.holds[0]]}{_until(fact.until)}"
 
 
 def _parked(fact: f.Parked) -> str:
-    until = f" until {rfc3339(fact.until)}" if fact.until else ""
-    return f"its provider wants nothing of it{until}: {fact.text}"
+    limit = f"{vocabulary.PROVIDER.get(fact.cls, 'a limit')} of its provider"
+    return f"parked because of {limit}{_until(fact.until)}" + (f": {fact.text}" if fact.text else "")
 
 
-def _missed(fact: f.FiringMissed) -> str:
+def _until(wall: int | None) -> str:
+    return "" if wall is None else f", until {vocabulary.clock(wall, time.time_ns() // 1_000_000)}"
+
+
+def _missed(fact: firings.FiringMissed) -> str:
     return f"{fact.count} due {'time was' if fact.count == 1 else 'times were'} missed"
 
 
@@ -92,36 +84,34 @@ def _reloaded(fact: d.Reloaded) -> str:
         ("gone from the file", fact.removed),
     )
     said = [f"{head}: {', '.join(names)}" for head, names in parts if names]
-    return f"the file was read again; {'; '.join(said) or 'nothing has changed'}"
+    return "; ".join(["the file was read again", *said])
 
 
 TABLE: "dict[type[Fact], Callable[[Any], str]]" = {
     f.RunOpened: _opened,
     f.RunClosed: _closed,
-    f.Stalled: _stalled,
+    f.Stalled: vocabulary.stall,
     f.RestartPlanned: _planned,
-    f.Flapping: lambda fact: f"ended at once {fact.quick} times in a row",
+    f.Flapping: lambda fact: f"ended soon after its start {fact.quick} times in a row",
     f.GaveUp: _gave_up,
     f.Parked: _parked,
     f.Unparked: lambda fact: "its provider takes requests again",
     f.HeldBack: _held,
     f.LetGo: lambda fact: "held no longer",
-    f.FiringQueued: lambda fact: f"a firing waits: {fact.why}",
-    f.FiringSkipped: lambda fact: f"a firing was skipped: {fact.why}",
-    f.FiringMissed: _missed,
+    firings.FiringQueued: lambda fact: f"a firing waits: {vocabulary.firing(fact.why)}",
+    firings.FiringSkipped: lambda fact: f"a firing was skipped: {vocabulary.firing(fact.why)}",
+    firings.FiringMissed: _missed,
     f.LoopStopped: lambda fact: f"stopped: the same call of {fact.tool} came {fact.count} times in a row",
     f.IntentLost: lambda fact: f"whether it should run was lost ({fact.error}); the file decides",
-    f.Unkillable: lambda fact: f"something of {fact.run} survives KILL; nothing is started meanwhile",
+    f.Unkillable: lambda fact: (
+        f"some processes of {fact.run} survive KILL; no second copy is started beside them"
+    ),
     f.AgentAsked: lambda fact: "its agent asks a human",
     f.AgentAnswered: lambda fact: "its agent got an answer",
-    f.LimitNotice: lambda fact: (
-        f"its {fact.limit} limit of {format_duration(fact.window)} was reached; it runs on"
-    ),
+    f.LimitNotice: lambda fact: f"{vocabulary.limit(fact.limit, fact.window)}; it runs on",
     f.Adopted: lambda fact: f"found running as {fact.run}, and followed again",
     d.Reloaded: _reloaded,
-    d.TickLate: lambda fact: (
-        f"nobody looked for {format_duration(fact.span)}: stopped, asleep, or starved; that silence counts for nobody"
-    ),
+    d.TickLate: lambda fact: f"the supervisor was held up {vocabulary.late(fact.span)}",
     d.LedgerFailed: lambda fact: f"the ledger cannot be written: {fact.error}",
     d.LedgerBack: lambda fact: "the ledger can be written again",
     d.NotifyFailed: lambda fact: f"{fact.channel} could not be told: {fact.error}",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from longwatch.daemon.portal import Portal
     from longwatch.notify.desk import Desk
     from longwatch.redaction import Redaction
-    from longwatch.runtime.logfile import Logs
+    from longwatch.runtime.logs import Logs
     from longwatch.store.writer import LedgerWriter
 
 

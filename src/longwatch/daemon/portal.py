@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from longwatch.daemon.deliveries import Deliveries
     from longwatch.daemon.questions import Ask
     from longwatch.posix.reactor import Reactor
 
@@ -42,7 +43,7 @@ class Portal:
 
     def __init__(
         self, reactor: "Reactor", ask: "Ask", *, folder: str, sockets: str, state: str,
-        log: "Callable[[str], object]", clock: "Callable[[], int]" = now,
+        log: "Callable[[str], object]", clock: "Callable[[], int]" = now, deliveries: "Deliveries | None" = None,
     ) -> None:  # fmt: skip
         self._reactor = reactor
         self._folder = folder
@@ -50,7 +51,7 @@ class Portal:
         self._state = state
         self._log = log
         self._clock = clock
-        self._questions = Questions(ask, clock, log)
+        self._questions = Questions(ask, clock, log, deliveries)
         self._listeners: dict[str, Listener] = {}
         self._web: dict[str, Any] = {}
         self._process: Process | None = None

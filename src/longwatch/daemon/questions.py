@@ -20,12 +20,15 @@ class Questions:
 
     __slots__ = ("_ask", "_clock", "_deliveries", "_log", "_open", "asked")
 
-    def __init__(self, ask: "Ask", clock: "Callable[[], int]", log: "Callable[[str], object]") -> None:
+    def __init__(
+        self, ask: "Ask", clock: "Callable[[], int]", log: "Callable[[str], object]",
+        deliveries: Deliveries | None = None,
+    ) -> None:  # fmt: skip
         self._ask = ask
         self._clock = clock
         self._log = log
         self._open: dict[int, Later] = {}
-        self._deliveries = Deliveries()
+        self._deliveries = deliveries or Deliveries()
         #: How many there have been.
         self.asked = 0
 
@@ -81,14 +84,22 @@ class Questions:
         return self._ask(op, args, caller)
 
     def _delivered(self, args: "Answer", caller: Caller) -> "Answer | Later":
-        """Fire by a delivery that has not been seen; one that comes to nothing may be sent again."""
+        """Fire by a delivery that has not been seen; one that comes to nothing may be sent again.
+
+        Whoever is told that it was taken in is told so when no later daemon will fire by it again.
+        """
         key = (str(args.get("name")), str(args.get("trigger")), args["delivery"])
         if self._deliveries.known(*key, self._clock()):
             return {"name": key[0], "run": None, "queued": False, "duplicate": True}
 
-        def told(_answer: "Answer | None", refusal: Refusal | None) -> None:
-            if refusal is not None:
+        kept = Later()
+
+        def told(answer: "Answer | None", refusal: Refusal | None) -> None:
+            if answer is not None:
+                self._deliveries.settled(lambda: kept.give(answer))
+            elif refusal is not None:
                 self._deliveries.forget(*key)
+                kept.refuse(refusal)
 
         try:
             found = self._ask("trigger", args, caller)
@@ -96,8 +107,11 @@ class Questions:
             self._deliveries.forget(*key)
             raise
         if isinstance(found, Later):
+            kept.on_cancel(found.cancel)
             found.then(told)
-        return found
+        else:
+            told(found, None)
+        return kept
 
 
 def _caller(told: object) -> Caller:

@@ -43,7 +43,7 @@ def changes(
         if service is None:
             out.added.append(name)
             continue
-        if harness != service.harness:
+        if _meant(harness) != _meant(service.harness):
             out.applied.append(name)
         if service.machine.alive and service.differs(harness):
             (out.restarted if restart else out.pending).append(name)
@@ -51,6 +51,11 @@ def changes(
     if prune:
         out.pruned = list(out.removed)
     return out
+
+
+def _meant(harness: "Harness") -> "dict[str, object]":
+    """Return what a definition says, wherever in the file: a line that moved changes nothing."""
+    return {**harness.as_dict(), "setters": set(harness.setters)}
 
 
 def apply(
@@ -63,9 +68,12 @@ def apply(
         service.tell(w.Removed(prune=prune))
         if service.machine.gone:
             supervisor.drop(name)
-    for name in harnesses:
-        if name in out.applied or name in out.restarted or name in supervisor.removed:
-            supervisor.define(harnesses[name], restart=name in out.restarted)
+    for name, harness in harnesses.items():
+        known = supervisor.services.get(name)
+        if known is None:
+            continue
+        if harness != known.harness or name in out.restarted or name in supervisor.removed:
+            supervisor.define(harness, restart=name in out.restarted)
     supervisor.removed = {name for name in out.removed if name in supervisor.services}
     for name in out.added:
         supervisor.add(harnesses[name]).tell(w.Awoke())
@@ -89,8 +97,9 @@ class Reloading:
     def ask(self, *, dry_run: bool = False, restart: bool = False, prune: bool = False) -> Later:
         """Read the file and apply it."""
         app, later = self._app, Later()
-        if app.ending:
-            later.refuse(Refusal(NOT_NOW, "the daemon is about to end"))
+        ends = Refusal(NOT_NOW, "the daemon is about to end")
+        if app.leaving.begun:
+            later.refuse(ends)
             return later
         if self._answer is not None and not self._answer.over:
             later.refuse(Refusal(NOT_NOW, "the file is being read already"))
@@ -99,6 +108,11 @@ class Reloading:
         app.systemd.reloading(time.monotonic_ns() // 1_000)
 
         def read(file: Compiled) -> None:
+            if (
+                app.leaving.begun
+            ):  # it was told so meanwhile: what is started now would not be ended with the others
+                later.refuse(ends)
+                return
             app.systemd.ready()
             later.give(
                 self._failed(file, dry_run) if file.errors else self._good(file, dry_run, restart, prune)

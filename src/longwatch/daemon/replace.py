@@ -5,7 +5,7 @@ import time
 from longwatch import paths
 from longwatch.daemon.lock import Taken
 from longwatch.daemon.state import Remembered
-from longwatch.posix.identity import Identity, signal_verified
+from longwatch.posix.identity import GONE, Identity, signal_verified
 from longwatch.posix.tree import wait_for_death
 
 TYPE_CHECKING = False
@@ -31,7 +31,8 @@ def replaced(config: str, taken: Taken) -> None:
     except (KeyError, TypeError, ValueError):
         time.sleep(_UNSAID)  # it starts or ends at this very moment; nobody else runs in this process yet
         raise taken from None
-    signal_verified(who, _signal.SIGUSR2)
+    if signal_verified(who, _signal.SIGUSR2) == GONE:
+        return
     signal_verified(who, _signal.SIGCONT)
     wait_for_death(who.pid, time.monotonic() + PATIENCE)
     if who.alive():

@@ -3,8 +3,9 @@
 import os
 from base64 import b64decode
 
-from longwatch import __version__
+from longwatch import __version__, vocabulary
 from longwatch.core import service_words as w
+from longwatch.core.service_states import RUNNING, STARTING
 from longwatch.daemon import rights
 from longwatch.daemon.asking import NO_SUCH, NOT_NOW, USAGE, Caller, Later, Refusal
 from longwatch.daemon.snapshots import described, metrics, snapshot
@@ -60,8 +61,9 @@ class Requests:
 
     def _start(self, args: "Answer", caller: Caller) -> "Answer":
         service = self._named(args)
+        ran = service.machine.state in (STARTING, RUNNING)
         self._told(service, w.StartAsked(self._who(caller)))
-        return self._stands(service)
+        return {**self._stands(service), **({"ran": True} if ran else {})}
 
     def _stop(self, args: "Answer", caller: Caller) -> "Answer | Later":
         service = self._named(args)
@@ -145,12 +147,12 @@ class Requests:
         )
 
     def _down(self, args: "Answer", caller: Caller) -> "Later":
-        return self._app.down(keep=bool(args.get("keep")))
+        return self._app.leaving.down(keep=bool(args.get("keep")))
 
     def _handover(self, args: "Answer", caller: Caller) -> "Later":
         later = Later()
         later.give({"pid": os.getpid()})
-        self._app.leave_soon("replaced")
+        self._app.leaving.leave("replaced")
         return later
 
     def _notify_test(self, args: "Answer", caller: Caller) -> "Answer | Later":
@@ -180,7 +182,7 @@ class Requests:
     def _told(self, service: "Service", word: "w.Word") -> None:
         refused = service.tell(word)
         if refused:
-            raise Refusal(NOT_NOW, f"{service.harness.name}: {refused}")
+            raise Refusal(NOT_NOW, f"{service.harness.name}: {vocabulary.firing(refused)}")
 
     def _who(self, caller: Caller) -> str:
         return caller.via if caller.pid is None else f"{caller.via} pid {caller.pid}"

@@ -2,6 +2,7 @@
 
 from longwatch import paths
 from longwatch.core.harness import RESIDENT
+from longwatch.core.spec import NOTIFY, RESTART, STOP
 from longwatch.daemon.observation import UNPRICED, unpriced
 from longwatch.posix import wall_of
 
@@ -9,12 +10,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from longwatch.core.spec import LimitSpec
     from longwatch.daemon.supervisor import Supervisor
     from longwatch.runtime.running import Running
     from longwatch.runtime.service import Service
 
 #: What is told of the last run.
-_LAST = ("run", "attempt", "outcome", "termination_reason", "ended_at", "exit_code", "signal")
+_LAST = (
+    "run",
+    "attempt",
+    "outcome",
+    "termination_reason",
+    "origin",
+    "ended_at",
+    "exit_code",
+    "signal",
+    "limit",
+)
 
 
 def snapshot(supervisor: "Supervisor", service: "Service") -> "dict[str, Any]":
@@ -38,7 +50,7 @@ def snapshot(supervisor: "Supervisor", service: "Service") -> "dict[str, Any]":
         "pid": None if running is None else running.child.pid,
         "age_ms": None if running is None else now - running.watch.started,
         "pending_restart": service.pending,
-        "next_due": _wall(supervisor.firings.due(harness.name)),
+        "next_due": _wall(supervisor.firings.due(harness.name)) if told.get("intent") else None,
         "last_run": _last(service),
         "log": _log(supervisor, service),
         **_watched(service, now),
@@ -119,12 +131,19 @@ def _limits(service: "Service", left: "dict[str, int | None]") -> "dict[str, Any
     setters = service.harness.setters
     return {
         name: {
-            "window_ms": limit.window, "action": limit.action, "left_ms": left.get(name),
+            "window_ms": limit.window, "action": _action(service, name, limit), "left_ms": left.get(name),
             "by": setters.get(name) or setters.get(f"{name}_timeout") or "built-in",
         }
         for name, limit in limits.items()
         if limit.window
     }  # fmt: skip
+
+
+def _action(service: "Service", name: str, limit: "LimitSpec") -> str:
+    """Return what a limit does: of a harness it may also be started again."""
+    if name == "stall" and service.machine.report_only:
+        return NOTIFY
+    return RESTART if limit.action == STOP and name in service.harness.revive else limit.action
 
 
 def _agent(running: "Running", now: int) -> "dict[str, Any]":

@@ -7,6 +7,8 @@ without.
 import json
 import os
 import threading
+from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 
 from longwatch.errors import StoreError
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from longwatch.runtime.host import Host
+
+    Version = tuple["Remembered", dict[str, Any], Callable[[], object] | None]
 
 #: How long the end of a daemon waits for a disk, in seconds.
 PATIENCE = 2.0
@@ -77,27 +81,27 @@ class Remembered:
 class Scribe:
     """Writes files, and does what else a disk may take long for, in a thread of its own: no disk holds up the loop.
 
-    Of several versions that wait, the last is written. `failed(text)` is called in the loop. The thread begins with
-    the first file.
+    Of several versions that wait, the last is written. `failed(text)` and whoever waits are called in the loop. The
+    thread begins with the first file.
     """
 
     def __init__(self, host: "Host", failed: "Callable[[str], object]") -> None:
         self._host = host
         self._failed = failed
-        self._queue: SimpleQueue[tuple[Remembered, dict[str, Any]] | Callable[[], object] | None] = (
-            SimpleQueue()
-        )
-        self._errors: SimpleQueue[str] = SimpleQueue()
+        self._queue: SimpleQueue[Version | Callable[[], object] | None] = SimpleQueue()
+        self._news: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._ready, self._bell = os.pipe()
         os.set_blocking(self._ready, False)
         os.set_blocking(self._bell, False)
         host.reactor.add(self._ready, self._heard)
 
-    def write(self, file: Remembered, told: "dict[str, Any]") -> None:
-        """Have a file written; `told` must not be changed afterwards."""
+    def write(
+        self, file: Remembered, told: "dict[str, Any]", done: "Callable[[], object] | None" = None
+    ) -> None:
+        """Have a file written; `told` must not be changed afterwards. `done` is called when it is, or cannot be."""
         self._begin()
-        self._queue.put((file, told))
+        self._queue.put((file, told, done))
 
     def do(self, act: "Callable[[], object]") -> None:
         """Have something else done there, which never raises."""
@@ -132,20 +136,26 @@ class Scribe:
                 waiting.append(self._queue.get())
             over = None in waiting
             newest = {id(item[0]): item for item in waiting if isinstance(item, tuple)}
-            for file, told in newest.values():
+            for file, told, _ in newest.values():
                 try:
                     file.write(told)
                 except StoreError as error:
-                    self._errors.put(str(error))
-                    os.write(self._bell, b"!")
+                    self._tell(partial(self._failed, str(error)))
             for act in waiting:
-                if act is not None and not isinstance(act, tuple):
+                if isinstance(act, tuple):
+                    self._tell(act[2])
+                elif act is not None:
                     act()
 
+    def _tell(self, news: "Callable[[], object] | None") -> None:
+        """Have something called in the loop."""
+        if news is not None:
+            self._news.put(news)
+            with suppress(BlockingIOError):  # it rings already
+                os.write(self._bell, b"!")
+
     def _heard(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             os.read(self._ready, 4096)
-        except BlockingIOError:
-            pass
-        while not self._errors.empty():
-            self._failed(self._errors.get())
+        while not self._news.empty():
+            self._news.get()()

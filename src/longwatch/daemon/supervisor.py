@@ -112,8 +112,7 @@ class Supervisor(Telling):
             self._keeper = Keeper.at(os.path.join(self.sockets, "keeper.sock"))
             self._errands = Errands(self.host, self._keeper)
             if errands is not None and lost is not None:
-                errands.heard()
-                errands.close()
+                errands.bury()
                 lost.close()
         return self._keeper
 
@@ -173,9 +172,11 @@ class Supervisor(Telling):
         self.scribe.do(lambda: gc(self.state, live=live))
 
     def freed(self, harness: "Harness") -> None:
-        """The place it had is free, unless it goes on in it."""
+        """The place it had is free, unless it goes on in it; and it may be gone from the file."""
         self.admission.closed(harness.name)
-        self._look_soon()
+        service = self.services.get(harness.name)
+        if self.admission.places or (service is not None and service.machine.gone):
+            self._look_soon()
 
     def _day(self, harness: "Harness") -> str:
         calendar = self.calendars.get(harness.name)
@@ -227,7 +228,7 @@ class Supervisor(Telling):
         now = self.host.now()
         moment = Moment(now, wall_of(now))
         for name, service in self.services.items():
-            kept[name] = service.machine.memory.kept(moment)
+            kept[name] = service.machine.kept(moment)
             agenda = self.firings.kept(name)
             if agenda is not None:
                 kept[name] = {**kept[name], "agenda": agenda}
@@ -249,10 +250,10 @@ class Supervisor(Telling):
         """Give a harness another definition."""
         self.calendars[harness.name] = Calendar(harness.schedule, harness.hours, harness.timezone)
         service = self.services[harness.name]
-        before = service.harness.schedule
+        before = service.harness
         service.change(harness, restart=restart)
-        if before != harness.schedule:
-            self.firings.add(harness, None)
+        if (before.schedule, before.timezone) != (harness.schedule, harness.timezone):
+            self.firings.change(harness)
 
     def drop(self, name: str) -> None:
         """Forget a harness that is gone from the file, and over."""

@@ -4,6 +4,7 @@ import os
 
 from longwatch.daemon.agents import Agents
 from longwatch.daemon.dead_man import DeadMan
+from longwatch.daemon.deliveries import Deliveries
 from longwatch.daemon.narration import line
 from longwatch.daemon.parts import DaemonParts
 from longwatch.daemon.state import Remembered
@@ -11,7 +12,7 @@ from longwatch.daemon.supervisor import Supervisor
 from longwatch.notify.desk import desk_for
 from longwatch.options import child_environment, recorded
 from longwatch.redaction import Redaction
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 from longwatch.runtime.making import Parts
 from longwatch.store.writer import LedgerWriter
 
@@ -56,6 +57,11 @@ class Wiring:
             log=log.say,
         )
         self._bound(file)
+        self._taken = Remembered(app.folder, "deliveries.json")
+        #: Deliveries of webhooks that this daemon or an earlier one has taken in.
+        self.deliveries = Deliveries(self._taken.read(), self._keep_taken)
+        if self._taken.problem:
+            self.supervisor.complain(self._taken.problem)
         self._told = Remembered(app.folder, "notify.json")
         parts.desk = desk_for(
             file.table("notify"), host, self.supervisor.publish, redactor=redaction.redactor,
@@ -114,6 +120,9 @@ class Wiring:
 
     def _keep_told(self, told: "dict[str, Any]") -> None:
         self.supervisor.scribe.write(self._told, told)
+
+    def _keep_taken(self, told: "dict[str, Any]", done: "Callable[[], object]") -> None:
+        self.supervisor.scribe.write(self._taken, told, done)
 
     def _ledger_failed(self, text: str) -> None:
         self.supervisor.ledger_failed(text)

@@ -1,6 +1,6 @@
 """What carries a notice: the user's command, or apprise in a process of its own. Each is a short bounded command.
 
-No shell is in between. What a channel is told comes on its stdin; an address never stands in an argument, where
+No shell reads its words. What a channel is told comes on its stdin; an address never stands in an argument, where
 every user of the machine could read it.
 """
 
@@ -33,15 +33,20 @@ HOOK = "hook"
 PREFIX = "LONGWATCH_"
 #: How much of a failing command's output is kept, in characters.
 OUTPUT = 2048
+#: Our own folder is that of all threads, so it is a shell that goes to the hook's; it reads none of the words.
+_IN_FOLDER = ("/bin/sh", "-c", 'cd -- "$1" 2>/dev/null; shift; exec "$@"', "longwatch")
 _KINDS = {"recovered": "success", "unparked": "success", "test": "info", "asked": "info", "parked": "warning"}
 
 
 class Hook:
-    """The user's command. It finds the notice as JSON on stdin, and the five words that matter as variables."""
+    """The user's command. It finds the notice as JSON on stdin, and the five words that matter as variables.
 
-    def __init__(self, argv: tuple[str, ...]) -> None:
+    It runs in `folder`, or where that is gone in `/`: a notice is needed then too.
+    """
+
+    def __init__(self, argv: tuple[str, ...], folder: str = "") -> None:
         self.name = HOOK
-        self.argv = list(argv)
+        self.argv = [*_IN_FOLDER, folder, *argv] if folder else list(argv)
 
     def stdin(self, document: "Document") -> bytes:
         """Return what the command reads."""
@@ -77,11 +82,11 @@ class Apprise:
         return {}
 
 
-def channels(settings: "Settings") -> "dict[str, Hook | Apprise]":
+def channels(settings: "Settings", folder: str = "") -> "dict[str, Hook | Apprise]":
     """Return the channels by name: `hook`, and each address by its service, numbered where that is not enough."""
     found: dict[str, Hook | Apprise] = {}
     if settings.hook:
-        found[HOOK] = Hook(settings.hook)
+        found[HOOK] = Hook(settings.hook, folder)
     for url in settings.urls:
         name = base = f"apprise:{service(url)}"
         number = 1

@@ -13,8 +13,9 @@ from longwatch.core import service_facts as f
 from longwatch.core.redact import Redactor
 from longwatch.core.spec import SECOND
 from longwatch.notify import channels as ways
+from longwatch.notify.document import document
 from longwatch.notify.incidents import HEALTH, LEDGER, PARK, Incidents, Telling
-from longwatch.notify.messages import Known, document, word
+from longwatch.notify.messages import Known, word
 from longwatch.notify.outbox import DROPPED, Outbox
 from longwatch.notify.secrets import parts, whole
 from longwatch.notify.settings import Settings
@@ -50,7 +51,7 @@ class Desk:
     `run_bounded` starts a short command (as `runtime.bounded.Bounded` without its reactor), `later` calls back at an
     instant, `clock` is its clock (ms), `tell` takes our own facts. `state` is what an earlier daemon's `keep` was
     given last; `keep` gets plain JSON values soon after something has changed. `config` is the daemon's
-    file, which the commands in a notice have to name, `install` is how apprise is installed here. `problems` are lines for the log and for status.
+    file, which the commands in a notice have to name and in whose folder the hook runs, `install` is how apprise is installed here. `problems` are lines for the log and for status.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Desk:
         self._keep = keep
         # What the verbs find by themselves wherever they are called need not be named.
         self._config = "" if config == os.path.join(paths.config(), "longwatch.toml") else config
+        self._folder = os.path.dirname(config)
         self._install = install
         self._host = os.uname().nodename
         self._known: dict[str, Known] = {}
@@ -84,7 +86,7 @@ class Desk:
         self._incidents.events = frozenset(settings.events)
         self._incidents.cooldown = settings.cooldown
         self._outbox.settle(
-            ways.channels(settings), settings.timeout, ways.clean_environment(self._redact),
+            ways.channels(settings, self._folder), settings.timeout, ways.clean_environment(self._redact),
             lambda text: keys.text(self._redact(text)),
         )  # fmt: skip
         self.problems: list[str] = []

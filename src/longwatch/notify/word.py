@@ -12,7 +12,7 @@ class Word(Plain):
     """One thing that happened to one harness (empty: to the daemon itself).
 
     `what` follows the name (`gave up`), `detail` follows that (`after 5 restarts in 10m`), `many` is said of several
-    at once. `hint` is a verb of ours that takes names, or a whole sentence. `opens`: its end is told, too. `key` is
+    at once. `hint` is a verb of ours. `opens`: its end is told, too. `key` is
     what the cooldown knows it by, `episode` what tells the same trouble from the next one.
     """
 

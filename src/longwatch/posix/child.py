@@ -167,13 +167,13 @@ class Child:
 
         Of another user's process the kernel shows 0 there, whatever it was.
         """
-        from longwatch.posix.identity import parse_stat, read_stat, shown  # noqa: PLC0415 - only for what is no child of ours
+        from longwatch.posix.identity import START, boot_id, read_stat, shown  # noqa: PLC0415 - only for what is no child of ours
 
-        line = read_stat(self.pid)
-        if line is None or self.identity is None or parse_stat(line).identity != self.identity:
+        line, known = read_stat(self.pid), self.identity
+        if line is None or known is None or known.boot != boot_id():
             return UNKNOWN
         fields = line[line.rindex(b")") + 2 :].split()
-        if fields[0] != b"Z" or not shown(self.pid):
+        if fields[0] != b"Z" or int(fields[START]) != known.start or not shown(self.pid):
             return UNKNOWN
         return _from_exitcode(os.waitstatus_to_exitcode(int(fields[-1])))
 

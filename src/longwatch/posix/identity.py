@@ -18,6 +18,8 @@ if sys.platform != "linux":
     from longwatch.posix import portable
 
 SENT, GONE, REFUSED = "sent", "gone", "refused"
+#: Of a stat line the field of the start time, counted from behind the name.
+START = 19
 
 _boot: list[str] = []
 
@@ -145,9 +147,9 @@ def parse_stat(raw: bytes) -> ProcessInfo:
     """Parse a stat line. A program may call itself `a) R 1 (b`: only the last parenthesis ends its name."""
     head, _, rest = raw.rpartition(b") ")
     pid, _, comm = head.partition(b" (")
-    field = rest.split(None, 20)
+    field = rest.split(None, START + 1)
     return ProcessInfo(
-        int(pid), int(field[1]), int(field[2]), int(field[3]), field[0].decode(), int(field[19]),
+        int(pid), int(field[1]), int(field[2]), int(field[3]), field[0].decode(), int(field[START]),
         comm.decode(errors="replace"), int(field[17]), int(field[11]) + int(field[12]), int(field[4]),
     )  # fmt: skip
 

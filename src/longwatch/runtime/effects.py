@@ -103,7 +103,6 @@ class ProcessEffects:
         self.tree = tree
         self.clock = clock
         self.story = Story()
-        self.story.proof = tree.proof
         self.tell: Callable[..., object] = _nobody
         self.later: Callable[[int, Callable[[int], object]], object] = _nobody
         #: Told every fact, and every notice; set by whoever composes the run.

@@ -1,10 +1,12 @@
 """What a loop has its keeper do without waiting for it: programs to start, runs to forget.
 
-Keeper and loop work side by side: while it starts one program we prepare the next. One that somebody has stopped
-holds nobody up; what it does not answer in time is withdrawn.
+Keeper and loop work side by side: while it starts one program we prepare the next, and whoever waits for a program
+gets it when there is nothing to ask for. One that somebody has stopped holds nobody up; what it does not answer in
+time is withdrawn.
 """
 
 import os
+from collections import deque
 
 from longwatch.posix.spawn import SpawnError
 from longwatch.runtime import talk
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: So many starts are under way at most: neither side waits for the other, and their words fit into the socket.
 DEPTH = 16
+#: So many programs are handed on in a row: to follow one takes longer than to ask for one.
+HANDED = 4
 #: How soon (ms) it is tried again to say something to a keeper that takes nothing.
 AGAIN = 50
 
@@ -50,6 +54,9 @@ class Errands:
         self._keeper = keeper
         self._queue: list[Start] = []
         self._under_way: dict[int, Start] = {}
+        #: Starts that were answered, each with the program or why there is none: nobody was told yet.
+        self._answered: deque[tuple[Start, KeptChild | SpawnError]] = deque()
+        self._handing = False
         #: What could not be said yet; each is tried again, and returns whether it could be.
         self._unsaid: list[Callable[[], bool]] = []
         self._timer: Timer | None = None
@@ -60,7 +67,7 @@ class Errands:
     def start(self, launch: "Launch", run: str, done: "Callable[[KeptChild | SpawnError], object]") -> None:
         """Have a program started; `done` is given the program, or why there is none: NoKeeper where the keeper has gone."""
         self._queue.append(Start(launch, run, done))
-        self._go_on()
+        self.heard()
 
     def forget(self, run: str) -> None:
         """Have the keeper forget a run, as soon as it listens."""
@@ -75,10 +82,18 @@ class Errands:
         except NoKeeper as error:
             self._lost(error)
             return
+        if answers and not self._handing:
+            self._handing = True
+            self._host.soon(self._hand_on)
         for number, message, lent in answers:
             start = self._under_way.pop(number)
-            start.done(self._made(start, message, lent))
+            self._answered.append((start, self._made(start, message, lent)))
         self._go_on()
+
+    def bury(self) -> None:
+        """The keeper is gone: take its last words, and tell whoever waits."""
+        while self._fd >= 0:
+            self.heard()
 
     def close(self) -> None:
         """Let go of the connection. Whoever still waits is not told; what is under way, the next master finds."""
@@ -88,8 +103,26 @@ class Errands:
             self._fd = -1
         self._queue.clear()
         self._under_way.clear()
+        for _, told in self._answered:
+            if not isinstance(told, SpawnError):
+                told.abandon()
+        self._answered.clear()
 
     # -- on the way
+
+    def _hand_on(self, now: int) -> None:
+        """Tell some of those who wait; before the next ones, what has come meanwhile is seen to."""
+        left = HANDED
+        try:
+            # Whoever is told may find that the keeper is gone, and tell the others.
+            while self._answered and left:
+                left -= 1
+                start, told = self._answered.popleft()
+                start.done(told)
+        finally:
+            self._handing = bool(self._answered)
+            if self._handing:
+                self._host.at(now + 1, self._hand_on)
 
     def _go_on(self) -> None:
         """Ask for as many starts as may be under way."""
@@ -123,7 +156,10 @@ class Errands:
     def _lost(self, error: NoKeeper) -> None:
         """It has died: end what it may have begun, and tell whoever waits."""
         begun, waiting = list(self._under_way.values()), list(self._queue)
+        answered, self._answered = self._answered, deque()
         self.close()
+        for start, told in answered:
+            start.done(told)
         for start in begun:
             self._keeper.bury_start(start.run)
         for start in (*begun, *waiting):

@@ -5,6 +5,7 @@ resemble are lent.
 """
 
 import os
+import sys
 
 from longwatch.posix.kin import RUN_VARIABLE
 from longwatch.posix.spawn import INHERIT, NOT_EXECUTABLE, NULL, PTY, Launch, SpawnError, refused
@@ -12,6 +13,9 @@ from longwatch.posix.spawn import INHERIT, NOT_EXECUTABLE, NULL, PTY, Launch, Sp
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from longwatch.runtime.wire import Message
+
+#: Whether our own words are in UTF-8, as nearly everybody's are.
+_UTF8 = sys.getfilesystemencoding() == "utf-8"
 
 FOLDER, STDIN, STDOUT, STDERR, LIKE = "folder", "stdin", "stdout", "stderr", "like"
 
@@ -61,6 +65,7 @@ class Stage:
 
     def __init__(self) -> None:
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._laid = False
 
     def set(self, message: "Message", lent: dict[str, int]) -> Launch:
         """Prepare what a master's words ask for, and return the launch. Raises SpawnError."""
@@ -69,6 +74,7 @@ class Stage:
         except OSError as error:
             raise _no_folder(message["cwd"], error) from error
         if message["output"] == INHERIT:
+            self._laid = True
             self._lay(lent.get(STDOUT, self._null), lent.get(STDERR, self._null))
         size = message["size"]
         stdin: int | str = lent[STDIN] if STDIN in lent else message["stdin"]
@@ -80,7 +86,9 @@ class Stage:
     def clear(self) -> None:
         """Let go of it all: no folder and no terminal is kept busy."""
         os.chdir("/")
-        self._lay(self._null, self._null)
+        if self._laid:
+            self._lay(self._null, self._null)
+            self._laid = False
 
     def _lay(self, stdout: int, stderr: int) -> None:
         os.dup2(stdout, 1)
@@ -110,7 +118,7 @@ def _is_open(fd: int) -> bool:
 
 def _portable(word: str) -> str:
     """Return a word whose bytes are the same to the keeper, which speaks UTF-8."""
-    return os.fsencode(word).decode("utf-8", "surrogateescape")
+    return word if _UTF8 else os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def _no_folder(folder: str, error: OSError) -> SpawnError:

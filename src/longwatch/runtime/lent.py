@@ -130,6 +130,13 @@ class KeptChild(Child):
         # A keeper that its owner has dropped hangs up: nobody who is done with it may hold it.
         self._ask = self._on_reaped = None
 
+    def abandon(self) -> None:
+        """Give back all that was lent, of a program that nobody has begun to follow."""
+        for fd in (self.stdout_fd, self.stderr_fd, self.master_fd):
+            if fd is not None:
+                os.close(fd)
+        self.close()
+
     def _look(self) -> End | None:
         end = self._word(0)
         if end is not None:

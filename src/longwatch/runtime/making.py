@@ -150,8 +150,7 @@ def spec_of(harness: "Harness", process: Process) -> Spec:
 
 def launch_mark(harness: "Harness") -> str:
     """Return what is equal for harnesses whose processes would be the same."""
-    told = harness.as_dict()
-    return f"{crc32(dumps({key: told[key] for key in LAUNCH}).encode()):08x}"
+    return f"{crc32(dumps({key: getattr(harness, key) for key in LAUNCH}).encode()):08x}"
 
 
 def _no_log(*words: object) -> None:

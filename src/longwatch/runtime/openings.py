@@ -50,8 +50,8 @@ def blank(harness: "Harness", opening: Opening) -> "dict[str, Any]":
     """Return the record of a run that never was."""
     return {
         "schema": 1, "run": opening.run, "name": harness.name, "attempt": opening.attempt,
-        "started_at": opening.started_at, "duration_ms": 0, "termination_reason": "", "origin": None, "outcome": "",
-        "verdict": None, "exit_code": None, "signal": None, "limit": None,
+        "started_at": opening.started_at, "ended_at": opening.started_at, "duration_ms": 0, "termination_reason": "",
+        "origin": None, "outcome": "", "verdict": None, "exit_code": None, "signal": None, "limit": None,
     }  # fmt: skip
 
 

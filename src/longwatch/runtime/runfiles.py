@@ -20,7 +20,8 @@ from longwatch.posix import wall_of
 from longwatch.posix.atomic import replace
 from longwatch.posix.identity import Identity
 from longwatch.posix.rotated import Place, Rotated
-from longwatch.runtime.logfile import MAX, Logs, LogSink
+from longwatch.runtime.logfile import LogSink
+from longwatch.runtime.logs import MAX, Logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

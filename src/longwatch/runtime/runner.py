@@ -7,23 +7,21 @@ was frozen finds out first that its time is over.
 
 import os
 
+from longwatch.core.batch import changed
 from longwatch.core.fencing import Lease, grace
-from longwatch.core.workstream import RUNNING
+from longwatch.core.spec import NOTIFY, LimitSpec
 from longwatch.posix import now
 from longwatch.posix.boot_alarm import BootAlarm
 from longwatch.posix.identity import identity
-from longwatch.runtime.batch import Batch
 from longwatch.runtime.runfiles import STOP, RunFiles, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
-    from longwatch.core.facts import Fact
-    from longwatch.runtime.batch import Ready, State
+    from longwatch.runtime.attempt import Attempt
     from longwatch.runtime.host import Host
-    from longwatch.runtime.running import Running
 
 #: How often state.json is written anew while nothing happens: whoever probes it wants to see that we look.
 BEAT = 5_000
@@ -32,77 +30,20 @@ TOGETHER = 100
 _READ = 64 << 10
 
 
-class Alone(Batch):
-    """A batch of one item, of which others decide whether and when it is tried again."""
-
-    given: "State"
-    heard: "Callable[[Fact], object]"
-
-    def begin(self) -> None:
-        """Start it."""
-        self._start()
-
-    @property
-    def item(self) -> str:
-        """Its id."""
-        return str(self.given["id"])
-
-    def end(self, reason: str, origin: str | None, span: int | None) -> None:
-        """End it: what runs is stopped with its tree, and what is still being made ready is given up."""
-        self.plan.hold()
-        if self.item in self.running:
-            self.running[self.item].stop(reason, origin, span)
-        elif self._preparing.pop(self.item, None) is not None:
-            self.host.sweep()
-            self._settle(self.item, {"termination_reason": reason, "origin": origin, "notes": []}, 0)
-
-    def _begin(self, item: str) -> None:
-        self.plan.started(item)
-        state = self.states[item] = {**self.given, "lifecycle": RUNNING}
-        self._preparing[item] = False
-        self._hands.prepare(
-            self.works[item], state, lambda ready, why, later: self._prepared(item, ready, why, later)
-        )
-
-    def _prepared(self, item: str, ready: "Ready | None", why: str, later: bool) -> None:
-        if item in self._preparing:  # else it was given up meanwhile
-            super()._prepared(item, ready, why, later)
-
-    def _heard(self, item: str, fact: "Fact") -> None:
-        self.heard(fact)
-        super()._heard(item, fact)
-
-    def _until(self, work: "Any", state: "State") -> int | None:
-        return None
-
-    def _over(self, item: str, running: "Running") -> None:
-        self.last = running
-        super()._over(item, running)
-
-    def _settle(
-        self, item: str, report: "Mapping[str, Any]", span: int, why: "Any" = None,
-        kept: "Callable[[], object] | None" = None,
-    ) -> None:  # fmt: skip
-        self.report = report
-        super()._settle(item, report, span, why, kept)
-
-    #: What ran, once it is over, and its report.
-    last: "Running | None" = None
-    report: "Mapping[str, Any]" = {}
-
-
 class Runner:
-    """Runs one item to its end. `live` is the descriptor whose end says that who started us is gone; it may carry lines.
+    """Sees one attempt to its end. `live` is the descriptor whose end says that who started us is gone; it may carry lines.
 
-    `keeper` is the keeper's pid. Without a lease (None) only the other ends hold.
+    `keeper` is the keeper's pid. Without a lease (None) only the other ends hold. Whether and when the item is tried
+    again is decided elsewhere.
     """
 
     def __init__(
-        self, host: "Host", files: RunFiles, batch: Alone, lease: Lease | None, *, keeper: int, live: int | None = None,
+        self, host: "Host", files: RunFiles, attempt: "Attempt", lease: Lease | None, *, keeper: int,
+        live: int | None = None,
     ) -> None:  # fmt: skip
         self.host = host
         self.files = files
-        self.batch = batch
+        self.attempt = attempt
         self.lease = lease
         #: What ended it, where we did: request, parent, lease, signal.
         self.cause = ""
@@ -113,6 +54,7 @@ class Runner:
         self._said: tuple[int, int] = (0, 0)
         self._told_at = 0
         self._rests: dict[int, bytes] = {}
+        self._warned = False
         self._listen()
 
     def _listen(self) -> None:
@@ -128,10 +70,11 @@ class Runner:
 
     def run(self) -> None:
         """Go on until nothing of it is left."""
-        self.batch.begin()
+        self.attempt.begin()
         self.note()
-        while not self.batch.over:
+        while not self.attempt.settled:
             self.host.turn()
+            self._pass_on_warning()
             self._tell_news()
         self.note()
 
@@ -187,10 +130,31 @@ class Runner:
             self.files.event("stopping_for", now(), {"cause": cause})
         if cause == "lease":
             self.cause = cause
-        self.batch.end(reason, origin, span)
+        if self.attempt.run is not None:
+            self.attempt.stop(reason, origin, span)
+        elif not self.attempt.over:  # what is still being made ready is given up
+            self.host.sweep()
+            self.attempt.fail(reason, "", origin)
         self.note()
 
+    def warn(self) -> None:
+        """Whoever gave it its time says that little is left: it is over its budget, and marked so. It goes on."""
+        self._warned = True
+
+    def _pass_on_warning(self) -> None:
+        """Let its soft limit be reached now; what is still being made ready hears of it when it runs."""
+        running = self._running()
+        if running is None or not self._warned:
+            return
+        self._warned = False
+        if not self.attempt.state["over_budget"]:
+            soft = LimitSpec(max(now() - running.watch.started, 1), NOTIFY)
+            running.redefine(changed(running.harness, limits={**running.harness.limits, "soft": soft}))
+
     # -- what is told
+
+    def _running(self) -> "Any":
+        return None if self.attempt.over else self.attempt.run
 
     def _beat(self, at: int) -> None:
         self.note()
@@ -199,10 +163,10 @@ class Runner:
 
     def note(self) -> None:
         """Write down how it stands."""
-        running = self.batch.running.get(self.batch.item)
+        state, running = self.attempt.state, self._running()
         sight = None if running is None else running.watch.sight
         self.files.state({
-            "run": self.batch.given["run"], "attempt": self.batch.given["attempt"], "item": self.batch.item,
+            "run": state["run"], "attempt": state["attempt"], "item": self.attempt.item,
             **self._who, "host": os.uname().nodename, "looked_ms": now(),
             "lease_until": None if self.lease is None else self.lease.until,
             "state": self._standing(running), "cause": self.cause or None,
@@ -210,8 +174,8 @@ class Runner:
             "pid": None if running is None else running.child.pid,
         })  # fmt: skip
 
-    def _standing(self, running: "Running | None") -> str:
-        if self.batch.over:
+    def _standing(self, running: "Any") -> str:
+        if self.attempt.over:
             return "ended"
         if running is None:
             return "preparing"
@@ -219,7 +183,7 @@ class Runner:
 
     def _tell_news(self) -> None:
         """Wake whoever waits at the other end of the liveness line, when there is something to fetch."""
-        running = self.batch.running.get(self.batch.item) or self.batch.last
+        running: Any = self.attempt.run
         printed = 0 if running is None else sum(pump.bytes for pump in running.process.pumps.values())
         fresh = (self.files.events, printed)
         if fresh == self._said:
@@ -257,4 +221,4 @@ def _woken(at: int) -> None:
     """Only to come by."""
 
 
-__all__ = ["Alone", "Runner"]
+__all__ = ["Runner"]

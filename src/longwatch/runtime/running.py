@@ -95,12 +95,7 @@ class Running:
         self._ending = False
         self._stop_command: Bounded | None = None
         leader = child.identity or Identity(child.pid, 0, boot_id())
-        self.tree = Tree(
-            leader,
-            self._parts.environment(os.environ, begun.run, begun.attempt)[RUN_VARIABLE],
-            subreaper=False,
-            nursery=child.nursery,
-        )
+        self.tree = Tree(leader, self._mark(begun), subreaper=False, nursery=child.nursery)
         self.log = parts.sinks(harness, begun.run, self.resumed, self.warn) or host.nowhere
         merged = child.stderr_fd is None
         self.process = Process(child, host.reactor, {}, merged, make=self._pump, shared=True)
@@ -127,6 +122,12 @@ class Running:
         self._begin()
 
     # -- composition
+
+    def _mark(self, begun: Begun) -> str:
+        """Return the mark that all of the run carry: that of a run around us comes in, and nothing else of our environment."""
+        outer = os.environ.get(RUN_VARIABLE)
+        around = {} if outer is None else {RUN_VARIABLE: outer}
+        return self._parts.environment(around, begun.run, begun.attempt)[RUN_VARIABLE]
 
     def _pump(self, name: str, fd: int, on_end: "Callable[[], object]") -> Conduit:
         relay = getattr(self.child, "relay", None) if self.child.master_fd is not None else None

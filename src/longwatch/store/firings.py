@@ -1,6 +1,6 @@
 """What the history keeps of a firing that became no run: the outcome without a run that its fact means."""
 
-from longwatch.core.service_facts import FiringMissed, FiringSkipped
+from longwatch.core.firing_facts import FiringMissed, FiringSkipped
 from longwatch.paths import rfc3339
 
 TYPE_CHECKING = False

@@ -3,8 +3,8 @@
 What is brought in and how far the spool was read change in one transaction, and runs are keyed by id and
 attempt: reading a line twice never doubles a run, dying in between never loses one.
 
-A file that is damaged, or no ledger at all, is moved aside, said aloud and rebuilt from the spools that are
-still there; one that a newer longwatch wrote is left alone. What must be said is in `Ledger.notes`.
+A file that is damaged, or no ledger at all, is moved aside, said aloud and rebuilt: from what can still be read of it,
+and from the spools that are still there. One that a newer longwatch wrote is left alone. What must be said is in `Ledger.notes`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import time
 
 from longwatch.errors import StoreError
 from longwatch.paths import ensure
-from longwatch.store import intake, schema
+from longwatch.store import intake, salvage, schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ class Ledger:
             if not _is_damage(error):
                 raise self._refusal(error) from error
             self._db.close()
-            self._set_aside(error)
+            damage = error
         try:
-            self._db = self._connect()
+            self._db = self._anew(damage)
             self._ingest()
             return work()
         except sqlite3.DatabaseError as error:
@@ -144,8 +144,7 @@ class Ledger:
             return self._in_memory(str(error))
         except sqlite3.DatabaseError as error:
             if _is_damage(error):
-                self._set_aside(error)
-                return self._connect()
+                return self._anew(error)
             if _code(error) in _BUSY:
                 raise self._refusal(error) from error
             return self._in_memory(f"{self.path}: {error}")
@@ -168,12 +167,9 @@ class Ledger:
         if self._writer:
             raise StoreError(why)
         self.notes.append(f"{why}; the history is read, not kept")
-        from urllib.parse import quote  # noqa: PLC0415 - as heavy as the rest of this module
-
         db = sqlite3.connect(":memory:", isolation_level=None)
         try:
-            there = sqlite3.connect(f"file:{quote(self.path)}?mode=ro", uri=True)
-            with contextlib.closing(there):
+            with contextlib.closing(schema.reading(self.path, "mode=ro")) as there:
                 there.backup(db)
             self._prepare(db)
         except sqlite3.Error:
@@ -194,11 +190,23 @@ class Ledger:
         db.execute("PRAGMA synchronous=FULL")
         schema.prepare(db)
 
-    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
-        """Move the damaged file aside, unless another reader has done so meanwhile. Nothing is overwritten."""
+    def _anew(self, damage: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """Begin a new file with what can still be read of the damaged one, which is kept as it is."""
+        aside = self._set_aside(damage)
+        db = self._connect()
+        if aside:
+            try:
+                came = salvage.bring_over(aside, db)
+            except sqlite3.Error as error:
+                came = f"nothing came over: {error}"
+            self.notes += [f"{aside}: {came}"] if came else []
+        return db
+
+    def _set_aside(self, error: sqlite3.DatabaseError) -> str:
+        """Move the damaged file aside and return where; "" if another reader did so. Nothing is overwritten."""
         with _locked(os.path.join(self.state_folder, "ledger.lock")):
             if not os.path.exists(self.path) or os.stat(self.path).st_ino != self.inode:
-                return
+                return ""
             aside = _free(self.path + time.strftime(".broken-%Y%m%dT%H%M%S", time.gmtime()))
             # The journal goes along, and first: played back into a new file it would damage that one too.
             for suffix in ("-journal", "-wal", "-shm", ""):
@@ -207,6 +215,7 @@ class Ledger:
         self.notes.append(
             f"{self.path} was damaged ({error}); moved aside to {aside}, rebuilt from the spool"
         )
+        return aside
 
     @contextlib.contextmanager
     def _transaction(self) -> "Iterator[None]":

@@ -33,6 +33,13 @@ _WHOLE = _read("schema.sql")
 _STEPS = {1: _read("from_1.sql")}
 
 
+def reading(path: str, how: str) -> sqlite3.Connection:
+    """Open a file only to read it: `mode=ro`, or `immutable=1` where not even its journal may be looked at."""
+    from urllib.parse import quote  # noqa: PLC0415 - as heavy as all the rest that a ledger needs
+
+    return sqlite3.connect(f"file:{quote(path)}?{how}", uri=True)
+
+
 def version(db: sqlite3.Connection) -> int:
     """Return the schema of what is there; 0 for an empty file."""
     return int(pragma(db, "user_version"))

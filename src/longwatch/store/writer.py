@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How long somebody waits for a record to be durable, in ms.
 PATIENCE = 2_000
+#: So many records are handed to the thread at once, though more may be told before the loop waits again.
+TOGETHER = 64
 #: So many events wait for a disk that does not answer; what comes then is dropped, and counted.
 MOST_EVENTS = 10_000
 _SLOW = "the disk has not taken the ledger's records for 2 s"
@@ -54,6 +56,8 @@ class LedgerWriter:
         self._on_failed, self._on_back, self._on_note = failed, back, note
         self._said: deque[tuple[str, str]] = deque()
         self._pending: deque[Job] = deque()
+        #: What was told since the loop waited last: an end and the start that follows it share a commit.
+        self._gathered: list[Job] = []
         self._trouble: str | None = None
         self._events = self._dropped = self._untold = 0
         self._asked = 0
@@ -123,9 +127,17 @@ class LedgerWriter:
         job = Job(kind, record, done, clock(), redact)
         self._pending.append(job)
         self._asked += 1
-        self._commits.queue.put(job)
-        if self._trouble is not None:
+        self._gathered.append(job)
+        if len(self._gathered) >= TOGETHER:
+            self._hand_over()
+        elif len(self._gathered) == 1 or self._trouble is not None:
             self._wake()
+
+    def _hand_over(self) -> None:
+        """Have the thread write what was told."""
+        for job in self._gathered:
+            self._commits.queue.put(job)
+        self._gathered.clear()
 
     def open_runs(self) -> "list[dict[str, Any]]":
         """Return the records of this daemon's runs that are open, read here and now. Raises StoreError."""
@@ -150,11 +162,16 @@ class LedgerWriter:
 
     def retain(self, wall_ms: int, days: int = retention.DAYS, size: int = retention.SIZE) -> None:
         """Remove what is older than so many days, and the oldest of what is more than `size` bytes: in small steps, later."""
-        self._commits.queue.put(Job(CHORE, retention.Sweep(wall_ms, days, size).step))
+        self._do(retention.Sweep(wall_ms, days, size).step)
 
     def keep_payloads(self, folder: str, keep: "Mapping[str, int]") -> None:
         """Remove what came with the triggers of older runs, but so many by harness: see `retention.Payloads`."""
-        self._commits.queue.put(Job(CHORE, retention.Payloads(folder, dict(keep)).step))
+        self._do(retention.Payloads(folder, dict(keep)).step)
+
+    def _do(self, step: "Callable[..., object]") -> None:
+        """Have the thread do what can wait: after what was told before."""
+        self._hand_over()
+        self._commits.queue.put(Job(CHORE, step))
 
     def next_deadline(self) -> int | None:
         """Return when `collect` has to be called though the descriptor is quiet, on the boot clock in ms."""
@@ -166,6 +183,7 @@ class LedgerWriter:
         """Answer those whose records are durable, or overdue; say what has to be said."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._ready, 4096)
+        self._hand_over()
         while self._said:
             self._hear(*self._said.popleft())
         deadline = self.next_deadline()
@@ -214,6 +232,7 @@ class LedgerWriter:
 
     def stop(self, timeout_ms: int = PATIENCE) -> int:
         """Write what is queued and end the thread, within this time; return how many records are not written."""
+        self._hand_over()
         self._commits.queue.put(Job(STOP, None))
         self._thread.join(timeout_ms / 1000)
         left = self._asked - self._commits.written

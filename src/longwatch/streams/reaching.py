@@ -6,6 +6,7 @@ have moved it, and whether they could have moved it further.
 
 from typing import Any
 
+from longwatch import vocabulary
 from longwatch.core import facts as f
 from longwatch.core.holds import PAUSED
 from longwatch.reached import (
@@ -24,18 +25,6 @@ _CLASSES: dict[str, type[LimitReached]] = {
     "call": CallReached,
     "ceiling": CeilingReached,
     "timeout": TimeoutReached,
-}
-_WORDS = {
-    "idle": "no progress for {}",
-    "first": "no first event within {}",
-    "stall": "no successful call for {}",
-    "call": "{} took longer than {}",
-    "ceiling": "reached its ceiling of {}",
-    "timeout": "took longer than {}",
-    "ask": "a question waited longer than {} for its answer",
-    "linger": "stayed for {} after its result",
-    "effect": "changed nothing for {}",
-    "loop": "the same call with the same result, again and again",
 }
 
 
@@ -91,12 +80,8 @@ def reached(
     parked_ms: int,
 ) -> LimitReached:  # fmt: skip
     """Return the error for the limit that ended a stream."""
-    words = _WORDS.get(fired.limit, fired.limit)
-    window = format_duration(fired.window)
-    if fired.limit == "call":
-        words = words.format(f"a call of {fired.subject}" if fired.subject else "a call", window)
-    else:
-        words = words.format(window)
+    missed = "event" if fired.limit == "first" else "progress"
+    words = vocabulary.limit(fired.limit, fired.window, missed, fired.subject)
     more = parked.words(fired.at) if fired.limit == "ceiling" else ""
     return _CLASSES.get(reason, LimitReached)(
         f"{name}: {words}{more}", reason, partial,

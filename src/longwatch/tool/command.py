@@ -6,7 +6,8 @@ from longwatch import words
 from longwatch.core.observations import StopRequested
 from longwatch.core.spec import STOP, LimitSpec
 from longwatch.errors import UsageError
-from longwatch.limits import Resolved, milliseconds
+from longwatch.limits import UNSET, Resolved, Unset, milliseconds
+from longwatch.options import Values, options_for
 from longwatch.posix import now
 from longwatch.posix.process import Process
 from longwatch.runtime.hosts import block
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from longwatch.limits import Span
+    from longwatch.options import Told
 
     Path = str | os.PathLike[str]
 
@@ -114,24 +116,33 @@ class CommandTool:
     max_bytes  how much of each stream is kept, from its beginning; 256 KiB. The rest is read and dropped
     cwd        where commands start; None: where we are. A call's own `cwd` may be relative to it
     env        their whole environment; None: ours. Our options (LONGWATCH_TOOL_TIMEOUT, ...) are taken out
+    config     a `longwatch.toml` (or its folder): `timeout`, `idle` and `kill_after` of `[defaults]` hold where the
+               words above say nothing; a limit that may only tell is none here. None: no file is read
 
     Spans are seconds, or texts such as "5m"; 0 and None are none. May be used by several threads and tasks at once.
     A command reads nothing but `input`, gets no terminal, and its whole tree is gone when the call returns. The parent
     of all is a keeper, which goes with `close`, the end of a `with` block, or this process. Raises UsageError for
-    words that make no sense, and nothing else of its own: a bad end is a result.
+    words and files that make no sense, and nothing else of its own: a bad end is a result.
     """
 
     __module__ = "longwatch"
 
     def __init__(
-        self, *, timeout: "Span" = 180, idle: "Span" = None, grace: "Span" = 1, max_bytes: int = MAX_BYTES,
-        cwd: "Path | None" = None, env: "Mapping[str, str] | None" = None,
+        self, *, timeout: "Span | Unset" = UNSET, idle: "Span | Unset" = UNSET, grace: "Span | Unset" = UNSET,
+        max_bytes: int = MAX_BYTES, cwd: "Path | None" = None, env: "Mapping[str, str] | None" = None,
+        config: "Path | None" = None,
     ) -> None:  # fmt: skip
         if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
             raise UsageError(f"max_bytes {max_bytes!r}: write a number of bytes, such as {MAX_BYTES}")
-        windows = {"idle": milliseconds("idle", idle), "timeout": milliseconds("timeout", timeout)}
+        values = Values(options_for("tool"))
+        if config is not None:
+            values.take(_told(config))
+        windows = {
+            "idle": _span("idle", idle, values.idle),
+            "timeout": _span("timeout", timeout, values.timeout),
+        }
         limits = {name: LimitSpec(window, STOP) for name, window in windows.items() if window}
-        self._limits = Resolved(limits, milliseconds("grace", grace), [])
+        self._limits = Resolved(limits, _span("grace", grace, values.kill_after), [])
         self._max_bytes = max_bytes
         self._cwd = words.folder(cwd)
         self._env = None if env is None else words.environment(env)
@@ -197,3 +208,13 @@ class CommandTool:
         if cwd is None or self._cwd is None:
             return words.folder(cwd) or self._cwd
         return os.path.join(self._cwd, words.folder(cwd) or "")
+
+
+def _span(name: str, given: "Span | Unset", otherwise: int) -> int:
+    return otherwise if isinstance(given, Unset) else milliseconds(name, given)
+
+
+def _told(config: "Path") -> "Told":
+    from longwatch.config.as_options import read  # noqa: PLC0415 - it costs more than all the rest, and few name one
+
+    return read(os.fspath(config), "tool", who="config ")

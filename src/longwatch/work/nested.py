@@ -67,7 +67,33 @@ def entered(session: Session, state: str) -> Iterator[None]:
         raise BlockedError(
             f"batches are nested {session.depth} deep, and {session.deepest} is the most ({MAX_DEPTH})"
         )
-    folder = ensure(os.path.join(state, "trees", session.tree))
+    trees = ensure(os.path.join(state, "trees"))
+    folder = os.path.join(trees, session.tree)
+    with _alone(trees):
+        path, descriptor = _taken(session, ensure(folder))
+    try:
+        yield
+    finally:
+        with _alone(trees):
+            os.unlink(path)
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _alone(trees: str) -> Iterator[None]:
+    """Be the only one who comes or goes: between a look at who is there and the next step nobody else does."""
+    descriptor = os.open(trees, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _taken(session: Session, folder: str) -> tuple[str, int]:
+    """Take a place in the tree: a file that is held."""
     at_work = sum(_is_held(os.path.join(folder, name)) for name in os.listdir(folder))
     if at_work >= session.most:
         raise BlockedError(
@@ -75,14 +101,8 @@ def entered(session: Session, state: str) -> Iterator[None]:
         )
     path = os.path.join(folder, f"{os.getpid()}-{os.urandom(3).hex()}")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.unlink(path)
-        os.close(descriptor)
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return path, descriptor
 
 
 def _is_held(path: str) -> bool:

@@ -37,8 +37,8 @@ class Asked(Plain):
 
 
 def clean(prompt: str) -> str:
-    """Return a prompt without NULs: no argument can hold one, and no agent means one."""
-    return prompt.replace("\0", "")
+    """Return a prompt without NULs and without halves of characters: no argument can hold one, and no agent means one."""
+    return prompt.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
 def ask(argv: tuple[str, ...], prompt: str | None, way: str = ARGV, preset: str | None = None) -> Asked:

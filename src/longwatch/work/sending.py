@@ -9,7 +9,7 @@ from binascii import crc32
 
 from longwatch.core.record import Plain
 from longwatch.paths import ensure, safe_name
-from longwatch.work.steps import Command, Steps, WorkError
+from longwatch.work.steps import Command, Shared, Steps, WorkError
 from longwatch.work.trees import CHECKOUT, LOCAL, _git, _out, _why
 
 
@@ -26,45 +26,66 @@ class Parcel(Plain):
         self.base = base
 
 
-def pack(
-    repository: str, folder: str, *, base: str = "", branch: str = "", resumed: bool = False
-) -> Steps[Parcel]:
-    """Make the bundle of what an item begins from: `base`, else what is checked out; resumed, its own branch if it is here.
+class Parcels:
+    """The bundles of one batch in a folder; items that begin side by side from the same commit share one."""
 
-    Raises WorkError: no repository, no such base.
-    """
-    done = yield _git("rev-parse", "--absolute-git-dir", cwd=repository)
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._making: Shared[None] = Shared()
+
+    def pack(
+        self, repository: str, *, base: str = "", branch: str = "", resumed: bool = False
+    ) -> Steps[Parcel]:
+        """Make the bundle of what an item begins from: `base`, else what is checked out; resumed, its own branch if it is here.
+
+        Raises WorkError: no repository, no such base.
+        """
+        done = yield _git("rev-parse", "--absolute-git-dir", cwd=repository)
+        if not done.ok:
+            raise WorkError(f"{repository}: no git repository")
+        home = done.words
+        name, commit = yield from _start(home, base, branch if resumed else "")
+        known = f"{safe_name(repository)}-{crc32(home.encode()):08x}"
+        scratch = os.path.join(ensure(self._folder), f"{known}.git")
+        yield from self._making.go(scratch, _clone(home, scratch))
+        start = f"start-{commit[:16]}"
+        file = os.path.join(self._folder, f"{known}-{start}.bundle")
+        yield from self._making.go(file, _bundle(scratch, start, commit, file))
+        return Parcel(file, os.path.basename(file), start, commit, name)
+
+
+def _clone(home: str, scratch: str) -> Steps[None]:
+    """Make the clone that names are given in, unless it is there: whole, or not at all."""
+    if os.path.isdir(scratch):
+        return
+    half = f"{scratch}.new"
+    yield Command(("rm", "-rf", "--", half), LOCAL)
+    done = yield _git("clone", "--quiet", "--bare", "--shared", home, half, limit=CHECKOUT)
     if not done.ok:
-        raise WorkError(f"{repository}: no git repository")
-    home = done.words
-    name, commit = yield from _start(home, base, branch if resumed else "")
-    scratch = os.path.join(ensure(folder), f"{safe_name(repository)}-{crc32(home.encode()):08x}.git")
-    if not os.path.isdir(scratch):
-        done = yield _git("clone", "--quiet", "--bare", "--shared", home, scratch, limit=CHECKOUT)
-        if not done.ok:
-            raise WorkError(f"{repository}: {_why(done)}")
-    start = f"start-{commit[:16]}"
-    file = os.path.join(folder, f"{os.path.basename(scratch)[:-4]}-{start}.bundle")
-    if not os.path.exists(file):
-        yield from _out(scratch, "update-ref", f"refs/heads/{start}", commit)
-        half = f"{file}.{os.getpid()}-{os.urandom(3).hex()}.new"
-        done = yield _git(
-            "bundle", "create", "--quiet", half, f"refs/heads/{start}", cwd=scratch, limit=CHECKOUT
-        )
-        if not done.ok:
-            yield Command(("rm", "-f", half), LOCAL)
-            raise WorkError(f"{repository}: {_why(done)}")
-        os.rename(half, file)
-    return Parcel(file, os.path.basename(file), start, commit, name)
+        raise WorkError(f"{home}: {_why(done)}")
+    os.rename(half, scratch)
+
+
+def _bundle(scratch: str, start: str, commit: str, file: str) -> Steps[None]:
+    """Make a bundle, unless it is there: whole, or not at all."""
+    if os.path.exists(file):
+        return
+    yield from _out(scratch, "update-ref", f"refs/heads/{start}", commit)
+    half = f"{file}.new"
+    yield Command(("rm", "-f", "--", half, f"{half}.lock"), LOCAL)
+    done = yield _git("bundle", "create", "--quiet", half, f"refs/heads/{start}", cwd=scratch, limit=CHECKOUT)
+    if not done.ok:
+        raise WorkError(f"{scratch}: {_why(done)}")
+    os.rename(half, file)
 
 
 def _start(home: str, base: str, own: str) -> Steps[tuple[str, str]]:
-    """Return the name of what the item begins from, and its commit."""
+    """Return the base, and the commit that the item begins from: of its own branch where that is here."""
     if not base:
         done = yield _git("symbolic-ref", "--short", "HEAD", cwd=home)
         base = done.words if done.ok and done.words else "HEAD"
     for name in ([f"refs/heads/{own}"] if own else []) + [base, f"refs/remotes/origin/{base}"]:
         done = yield _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", cwd=home)
         if done.ok:
-            return (base if name != base else name), done.words
+            return base, done.words
     raise WorkError(f"{home}: no branch, tag or commit {base}")

@@ -22,6 +22,8 @@ T = TypeVar("T")
 FIRST_DELAY, BUDGET = 2 * SECOND, 60 * SECOND
 #: A delay is spread by so much, so that many who failed together do not come back together.
 SPREAD = 0.25
+#: How often (ms) who waits for the steps of another one looks whether they are over.
+_LOOK = 50
 
 
 class WorkError(LongwatchError):
@@ -90,10 +92,58 @@ def tried(command: Command, drawn: Callable[[], float], *, budget: int = BUDGET)
         spent, delay = spent + wait, delay * 2
 
 
+class Shared(Generic[T]):
+    """Steps that several need at the same time: one goes through them, and the others wait for what they come to."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, list[tuple[T | None, Exception | None]]] = {}
+
+    def go(self, key: str, steps: "Steps[T]") -> "Steps[T]":
+        """Go through steps, or wait for those under way that have the same key. What was raised is raised to all."""
+        while (ends := self._ends.get(key)) is not None:
+            yield Pause(_LOOK)
+            if ends:
+                return _answer(*ends[0])
+        ends = self._ends[key] = []
+        try:
+            answer = yield from steps
+            ends.append((answer, None))
+        except Exception as error:
+            ends.append((None, error))
+            raise
+        finally:
+            del self._ends[key]
+        return answer
+
+
+class Turns:
+    """Steps of which only one may be under way at a time: the others wait for their turn."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, key: str, steps: "Steps[T]") -> "Steps[T]":
+        """Go through steps once no others with the same key are under way."""
+        while key in self._taken:
+            yield Pause(_LOOK)
+        self._taken.add(key)
+        try:
+            return (yield from steps)
+        finally:
+            self._taken.discard(key)
+
+
+def _answer(answer: "T | None", error: Exception | None) -> "T":
+    if error is not None:
+        raise error
+    return answer  # type: ignore[return-value]  # there is one where there is no error
+
+
 class Walk(Generic[T]):
     """Steps under way in a loop. `done(answer, error)` is called once, when they are over.
 
-    `command` and `at` are those of the loop's host; raises nothing: a command that cannot be started ends the walk.
+    `command` and `at` are those of the loop's host; raises nothing: a command that cannot be started is an error of the
+    steps.
     """
 
     def __init__(
@@ -103,52 +153,40 @@ class Walk(Generic[T]):
         self._steps = steps
         self._command = command
         self._at = at
-        self._done: Callable[[T | None, WorkError | None], object] | None = done
-        self._running: Bounded | None = None
-        self._go(None)
+        self._done = done
+        self._go(lambda: next(steps))
 
-    def cancel(self) -> None:
-        """End what runs of it; nobody is told."""
-        self._done = None
-        if self._running is not None:
-            self._running.cancel()
-        self._steps.close()
-
-    def _go(self, answer: Done | None) -> None:
-        self._running = None
-        if self._done is None:
-            return
+    def _go(self, resume: Callable[[], Command | Pause]) -> None:
         try:
-            step = next(self._steps) if answer is None else self._steps.send(answer)
+            step = resume()
         except StopIteration as over:
-            self._end(over.value, None)
+            self._done(over.value, None)
         except WorkError as error:
-            self._end(None, error)
+            self._done(None, error)
         except (LongwatchError, OSError) as error:  # no folder could be made, or a name was taken
-            self._end(None, WorkError(str(error), transient=True))
+            self._done(None, WorkError(str(error), transient=True))
         else:
             self._take(step)
 
     def _take(self, step: Command | Pause) -> None:
         if isinstance(step, Pause):
-            self._at(now() + step.span, lambda _: self._go(Done(0)))
+            self._at(now() + step.span, lambda _: self._answer(Done(0)))
             return
         try:
-            self._running = self._command(
+            self._command(
                 step.argv,
                 limit_ms=step.limit,
                 cwd=step.cwd,
                 env=step.env,
-                on_done=lambda code, said: self._go(Done(code, said)),
+                on_done=lambda code, said: self._answer(Done(code, said)),
                 sweep=False,
             )
         except SpawnError as error:
-            self._end(None, WorkError(error.message))
+            missing = WorkError(error.message)
+            self._go(lambda: self._steps.throw(missing))
 
-    def _end(self, answer: "T | None", error: WorkError | None) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(answer, error)
+    def _answer(self, done: Done) -> None:
+        self._go(lambda: self._steps.send(done))
 
 
 class _Alone:
@@ -196,7 +234,4 @@ def walk(steps: "Steps[T]") -> T:
             alone.turn()
     finally:
         alone.close()
-    answer, error = found[0]
-    if error is not None:
-        raise error
-    return answer  # type: ignore[return-value]  # there is one where there is no error
+    return _answer(*found[0])

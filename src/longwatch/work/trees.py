@@ -12,7 +12,7 @@ from collections.abc import Callable
 from longwatch.core.record import Plain
 from longwatch.core.spec import MINUTE, SECOND
 from longwatch.paths import safe_name
-from longwatch.work.steps import Command, Done, Steps, WorkError, tried
+from longwatch.work.steps import Command, Done, Shared, Steps, Turns, WorkError, tried
 
 #: How long steps over a network may take, by the clock: a look at a remote, its default branch, a clone, a fetch.
 PROBE, LOOK, CLONE, FETCH = 10 * SECOND, 30 * SECOND, 5 * MINUTE, 60 * SECOND
@@ -23,7 +23,7 @@ FREE = 5 * 1000**3
 
 #: Git asks nobody, speaks plainly, and takes no lock that it can do without.
 _ENV = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-_LOCKED = ("index.lock", "could not lock", "unable to create", "cannot lock ref")
+_LOCKED = ("index.lock", "could not lock", "unable to create", "cannot lock ref", "for writing")
 
 
 class Place(Plain):
@@ -48,6 +48,10 @@ class Trees:
     def __init__(self, folder: str, drawn: Callable[[], float]) -> None:
         self._folder = os.path.realpath(folder)
         self._drawn = drawn
+        #: Items begin side by side, and many with the same repository.
+        self._fetching: Shared[tuple[str, ...]] = Shared()
+        #: What git tidies up for one could be what it is about to write for another.
+        self._adding = Turns()
 
     def prepare(
         self, repository: str, path: str, branch: str, base: str = "", *, resume: bool = False
@@ -77,18 +81,20 @@ class Trees:
                 raise WorkError(f"{repository}: no git repository")
             return os.path.realpath(local), ()
         clone = os.path.join(self._folder, f"{safe_name(repository)}-{crc32(repository.encode()):08x}.git")
+        return clone, (yield from self._fetching.go(clone, self._fetch(repository, clone)))
+
+    def _fetch(self, repository: str, clone: str) -> Steps[tuple[str, ...]]:
+        """Have a clone that is as new as can be; return what is to be told of it."""
         if os.path.isdir(clone):
             done = yield from tried(
                 _git("fetch", "--prune", "--quiet", "origin", cwd=clone, limit=FETCH), self._drawn
             )
-            return clone, () if done.ok else (
-                f"{repository}: not fetched ({_why(done)}); what is here is used",
-            )
+            return () if done.ok else (f"{repository}: not fetched ({_why(done)}); what is here is used",)
         done = yield _git("ls-remote", "--quiet", repository, "HEAD", limit=PROBE)
         if not done.ok:
             raise WorkError(f"{repository}: {_why(done)}", transient=True)
         yield from self._clone(repository, clone)
-        return clone, ()
+        return ()
 
     def _clone(self, repository: str, clone: str) -> Steps[None]:
         """Make a repository without branches of its own: those of the remote stay the remote's."""
@@ -125,9 +131,17 @@ class Trees:
         raise WorkError(f"{home}: no branch, tag or commit {base}")
 
     def _make(self, home: str, path: str, branch: str, start: str) -> Steps[None]:
+        yield from self._adding.take(home, self._add(home, path, branch, start))
+        done = yield _git("checkout", "--quiet", "--force", cwd=path, limit=CHECKOUT)
+        if not done.ok:
+            yield _git("worktree", "remove", "--force", path, cwd=home)
+            raise WorkError(f"{path}: {_why(done)}", transient=done.code is None)
+
+    def _add(self, home: str, path: str, branch: str, start: str) -> Steps[None]:
+        """Have git know of the tree; its files come later, for they take longer."""
         yield from self._put_away(home, path, branch)
         command = _git(
-            "worktree", "add", "--quiet", "--force", "-B", branch, path, start, cwd=home, limit=CHECKOUT
+            "worktree", "add", "--quiet", "--force", "--no-checkout", "-B", branch, path, start, cwd=home
         )
         done = yield command
         if any(word in done.said for word in _LOCKED):  # others make trees of the same repository
@@ -136,19 +150,28 @@ class Trees:
             raise WorkError(f"{path}: {_why(done)}", transient=done.code is None)
 
     def _put_away(self, home: str, path: str, branch: str) -> Steps[None]:
-        """Clear the way for a tree that is begun anew; what the branch held stays under a name of ours."""
+        """Clear the way for a tree that is begun anew; what the branch held stays under a name of ours.
+
+        Raises WorkError where it cannot: what would be lost is not touched.
+        """
         if os.path.isdir(path):
             changed = yield from dirty(path)
             if changed:
                 aside = f"{path}.kept-{_stamp()}"
-                yield _git("worktree", "move", path, aside, cwd=home)
-                yield _git("checkout", "--quiet", "--detach", cwd=aside)
+                done = yield _git("worktree", "move", path, aside, cwd=home)
+                if not done.ok:
+                    raise WorkError(f"{path}: it holds changes, and cannot be moved aside ({_why(done)})")
+                # A checkout would look at the index first, and that may be in the middle of a merge.
+                tip = yield from _out(aside, "rev-parse", "HEAD")
+                yield from _out(aside, "update-ref", "--no-deref", "HEAD", tip)
             else:
                 yield _git("worktree", "remove", "--force", path, cwd=home)
         yield _git("worktree", "prune", cwd=home)
         done = yield _git("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", cwd=home)
         if done.ok:
-            yield _git("update-ref", f"refs/longwatch/kept/{branch}/{_stamp()}", done.words, cwd=home)
+            yield from _out(home, "update-ref", f"refs/longwatch/kept/{branch}/{_stamp()}", done.words)
+        elif done.code != 1:  # it may be there
+            raise WorkError(f"{home}: {_why(done)}", transient=True)
 
 
 def dirty(path: str) -> Steps[bool]:

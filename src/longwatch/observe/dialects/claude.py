@@ -1,17 +1,16 @@
 """Claude Code: its session files (also those of sub-agents) and `--output-format stream-json`.
 
-One block of content a line; the lines of one reply share a message id. A tool's result is a line of the user's. What a
-`tool_progress` says is only that time has passed, so it is a keep-alive: a hung tool has them too.
+One block of content a line; the lines of one reply share a message id. A tool's result is a line of the user's.
 """
 
 import re
 
 from longwatch.observe import events as e
-from longwatch.observe.dialects.base import Dialect, Reader
+from longwatch.observe.dialects.base import Dialect
+from longwatch.observe.dialects.claude_stream import StreamReader
 from longwatch.observe.dialects.glance import Glance
 from longwatch.observe.dialects.loose import (
     amount,
-    count,
     decode,
     kind_of,
     number,
@@ -48,7 +47,7 @@ _CLASSES = {
 }  # fmt: skip
 
 
-class ClaudeReader(Reader):
+class ClaudeReader(StreamReader):
     """Reads a session file or a stream."""
 
     noise: "ClassVar[frozenset[str]]" = frozenset(
@@ -60,13 +59,7 @@ class ClaudeReader(Reader):
 
     def __init__(self, source: str = DISK) -> None:
         super().__init__(source)
-        #: The reply whose text came in pieces: its whole says nothing new.
-        self._streamed = ""
         self._subs: set[str] = set()
-        #: Calls that wait for a human, and the question's own id.
-        self._asked: dict[str, str] = {}
-        self._rejected = False
-        self._cost = 0.0
         #: The reply and its usage that were told last: each block of a reply repeats them.
         self._usage: object = None
 
@@ -126,17 +119,6 @@ class ClaudeReader(Reader):
             self._usage = told
             found += self._tokens(*told)
         return found, ""
-
-    #: Whether the tokens that were read from a cache are among those of the input.
-    cache_inside: "ClassVar[bool]" = False
-
-    def _tokens(self, reply: object, usage: object) -> "Events":
-        told = table(usage)
-        given = count(told.get("input_tokens")) + count(told.get("cache_creation_input_tokens"))
-        return self.used(
-            text(reply), given, count(told.get("output_tokens")),
-            count(told.get("cache_read_input_tokens")), inside=self.cache_inside,
-        )  # fmt: skip
 
     def _block(self, block: "dict[str, Any]", *, streamed: bool) -> "Events":
         kind = kind_of(block)
@@ -253,62 +235,10 @@ class ClaudeReader(Reader):
         attempt = number(value.get("retryAttempt", value.get("attempt"))) or 0
         return (e.Retry(attempt, delay, status, named), *limit), note
 
-    def _state(self, state: str) -> "Events":
-        if state == "requires_action":
-            self._asked[""] = "session"
-            return (e.Permission("waiting", "session"),)
-        asked = self._asked.pop("", None)
-        return (e.Permission("allowed", asked),) if asked else ()
-
-    def _rate_limit(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
-        info = table(value.get("rate_limit_info"))
-        if info.get("status") == "rejected":
-            self._rejected = True
-            return self.limited(
-                "", None, None, cls="usage", until=info.get("resetsAt"), scope=text(info.get("rateLimitType"))
-            )
-        lifted, self._rejected = self._rejected, False
-        return ((e.Limited("usage", lifted=True),) if lifted else ()), ""
-
-    def _control(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
-        request = table(value.get("request"))
-        question = text(value.get("request_id"))
-        if request.get("subtype") == "can_use_tool" and question:
-            self._asked[text(request.get("tool_use_id"))] = question
-            return (e.Permission("waiting", question, text(request.get("tool_name"))),), ""
-        return (), ""
-
-    def _control_over(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
-        question = text(value.get("request_id"))
-        call = next((call for call, asked in self._asked.items() if asked == question), None)
-        if call is None:
-            return (), ""
-        return (e.Permission("denied", self._asked.pop(call)),), ""
-
     def _queue(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
         """What is put into the queue is no progress; but on disk only there it says that a helper is done."""
         found = _TASK.search(text(value.get("content"))[:2_000])
         return (self._ended(found[1], ok=found[2] == "completed") if found else ()), ""
-
-    def _piece(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
-        event = table(value.get("event"))
-        kind, delta = kind_of(event), table(event.get("delta"))
-        if kind == "message_delta":
-            # The whole message has the numbers of its beginning.
-            return self._tokens(self._streamed, event.get("usage")), ""
-        if kind == "message_start":
-            self._streamed = text(table(event.get("message")).get("id"))
-        if kind == "ping":
-            return (e.Heartbeat("keep_alive"),), ""
-        if kind_of(delta) == "text_delta":
-            return (e.Text(text(delta.get("text"))),), ""
-        if kind_of(delta) == "thinking_delta":
-            return (e.Thinking(len(text(delta.get("thinking")))),), ""
-        # A call is told as its arguments come; that they come is progress as thinking is.
-        return ((e.Thinking(0),) if kind_of(delta) == "input_json_delta" else ()), ""
-
-    def _ticked(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
-        return (e.Heartbeat("keep_alive", text(value.get("tool_use_id"))),), ""
 
     def _progress(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
         """Older files: what a helper did, or a tool said of itself."""
@@ -326,39 +256,15 @@ class ClaudeReader(Reader):
             ), note
         return (e.Heartbeat("keep_alive", call),), ""
 
-    def _final(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
-        ok = value.get("is_error") is not True and text(value.get("subtype")).startswith("success")
-        word = text(value.get("api_error_type")) or text(value.get("subtype"))
-        turn = "end_turn" if ok else "max" if "max_" in word else "error"
-        return (*self.ended(turn), *self.closed(ok=ok, reason=word), *self._spent(value)), ""
-
-    def _spent(self, value: "dict[str, Any]") -> "Events":
-        """What a result says of the cost: of late beside the conversation's also that since the last result."""
-        since = value.get("model_usage_since_last_result")
-        if not isinstance(since, dict):
-            return self._costs(value.get("total_cost_usd"))
-        cost = sum(amount(table(each).get("costUSD")) or 0.0 for each in since.values())
-        return (e.Usage(cost_usd=cost),) if cost else ()
-
-    def _costs(self, stated: object) -> "Events":
-        total = amount(stated) or 0.0
-        more, self._cost = total - self._cost, max(total, self._cost)
-        return (e.Usage(cost_usd=more),) if more > 0 else ()
-
     def _cost_state(self, value: "dict[str, Any]", sub: str) -> "tuple[Events, str]":
         return self._costs(value.get("totalCostUSD")), ""
 
-    _HANDLERS: "ClassVar[dict[str, Callable[[ClaudeReader, dict[str, Any], str], tuple[Events, str]]]]" = {
+    _HANDLERS: "ClassVar[dict[str, Callable[[Any, dict[str, Any], str], tuple[Events, str]]]]" = {
+        **StreamReader.stream_handlers,
         "assistant": _assistant,
         "user": _user,
         "system": _system,
-        "result": _final,
-        "rate_limit_event": _rate_limit,
-        "control_request": _control,
-        "control_cancel_request": _control_over,
         "queue-operation": _queue,
-        "stream_event": _piece,
-        "tool_progress": _ticked,
         "progress": _progress,
         "cost-state": _cost_state,
     }

@@ -7,7 +7,7 @@
     locate(handle) -> told                    here (with a stamp), or gone: with its exit record, or swept, or neither
 
 A handle is a plain dictionary that outlives every process of ours: `run, attempt, lease, folder, host, node`. A spec is
-what `cli.batch_engine` makes, and travels with its secrets over the engine's own channel only.
+what `cli.batch_spec` makes, and travels with its secrets over the engine's own channel only.
 """
 
 from longwatch.errors import LongwatchError
