@@ -620,3 +620,11 @@ def test_before_it_awoke() -> None:
     assert service.advance(Moment(0, 0)) == []
     assert service.next_deadline() is None
     assert (service.run, service.alive) == ("", False)
+
+
+def test_a_state_that_nobody_saw_begin_has_no_beginning() -> None:
+    """What was never started is not said to be stopped since the machine was."""
+    house = House(awake=False)
+    assert house.service.snapshot(house.moment)["since"] is None
+    house.tell(w.Awoke())
+    assert house.service.snapshot(house.moment)["since"] == house.now

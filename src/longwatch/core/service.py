@@ -132,7 +132,7 @@ class Service:
         return {
             "state": machine.state,
             "intent": memory.enabled,
-            "since": machine.since,
+            "since": machine.since or None,
             "generation": machine.generation,
             "run": self.run,
             "attempt": memory.attempt,
