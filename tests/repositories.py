@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import TypeVar
 
-from longwatch.work.steps import Steps, Walk, WorkError, _Alone
+from longwatch.work.steps import Alone, Steps, Walk, WorkError
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def commit(folder: Path | str, text: str) -> str:
 def side_by_side(*steps: Steps[T]) -> list[tuple[T | None, WorkError | None]]:
     """Go through several at once, as the items of a batch do; return what each came to."""
     found: dict[int, tuple[T | None, WorkError | None]] = {}
-    alone = _Alone()
+    alone = Alone()
     try:
         for at, each in enumerate(steps):
             Walk(

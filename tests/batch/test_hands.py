@@ -18,7 +18,7 @@ from longwatch.core.plan import Item
 from longwatch.hands import Hands, Ready
 from longwatch.store.workstreams import Workstreams
 from longwatch.work.nested import Session
-from longwatch.work.steps import _Alone
+from longwatch.work.steps import Alone
 from repositories import commit, git
 
 
@@ -28,7 +28,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.state_folder = str(folder / "state")
         self.shelf = Workstreams(str(folder / "base"))
-        self.loop = _Alone()
+        self.loop = Alone()
         self.forgotten: list[str] = []
         self.told: list[tuple[Any, ...]] = []
         self.going_on = SimpleNamespace(resumed=False)

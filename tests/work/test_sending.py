@@ -10,22 +10,6 @@ from longwatch.work.steps import WorkError, walk
 from repositories import commit, git, side_by_side
 
 
-@pytest.fixture(autouse=True)
-def identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "nobody")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "nobody@example.org")
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
-    git(tmp_path, "init", "--quiet", "-b", "trunk", str(folder))
-    commit(folder, "first")
-    return folder
-
-
 @pytest.fixture
 def parcels(tmp_path: Path) -> Parcels:
     return Parcels(str(tmp_path / "send"))

@@ -15,22 +15,6 @@ from longwatch.work.trees import Place, Trees, bring_home, bundle, dirty, merged
 from repositories import commit, git, side_by_side
 
 
-@pytest.fixture(autouse=True)
-def identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "nobody")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "nobody@example.org")
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
-    git(tmp_path, "init", "--quiet", "-b", "trunk", str(folder))
-    commit(folder, "first")
-    return folder
-
-
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Trees]:
     return Trees(str(tmp_path / "clones"), lambda: 0.5)  # type: ignore[return-value]

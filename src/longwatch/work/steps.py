@@ -189,7 +189,7 @@ class Walk(Generic[T]):
         self._go(lambda: self._steps.send(done))
 
 
-class _Alone:
+class Alone:
     """A loop for steps that nobody else shares."""
 
     def __init__(self) -> None:
@@ -198,14 +198,17 @@ class _Alone:
         self._timers: list[tuple[int, Callable[[int], object]]] = []
 
     def command(self, argv: Sequence[str], **words: object) -> Bounded:
+        """Start a bounded command."""
         bounded = Bounded(self._reactor, argv, **words)  # type: ignore[arg-type]
         self._running.append(bounded)
         return bounded
 
     def at(self, instant: int, callback: Callable[[int], object]) -> None:
+        """Call back at an instant."""
         self._timers.append((instant, callback))
 
     def turn(self) -> None:
+        """Wait for the next thing that happens, and see to it."""
         waits = [instant for instant, _ in self._timers]
         waits += [due for one in self._running if (due := one.next_deadline()) is not None]
         self._reactor.poll(max(0, min(waits) - now()) if waits else None)
@@ -219,6 +222,7 @@ class _Alone:
             callback(moment)
 
     def close(self) -> None:
+        """End what still runs."""
         for one in self._running:
             one.cancel()
         self._reactor.close()
@@ -227,7 +231,7 @@ class _Alone:
 def walk(steps: "Steps[T]") -> T:
     """Go through steps here and now, and return what they came to. Raises WorkError."""
     found: list[tuple[T | None, WorkError | None]] = []
-    alone = _Alone()
+    alone = Alone()
     try:
         Walk(steps, alone.command, alone.at, lambda answer, error: found.append((answer, error)))
         while not found:
