@@ -7,23 +7,18 @@ forgets it only when its end is written down. Whoever is killed between two of t
 from longwatch import paths
 from longwatch.core import service_orders as orders
 from longwatch.core import service_words as w
-from longwatch.core.facts import Fact, HoldBegan, HoldEnded, LimitFired, StopBegan, TreeUnkillable
-from longwatch.core.holds import ASKED
-from longwatch.core.limits import REASON_OF
-from longwatch.core.parking import Limited
 from longwatch.core.restarts import Life
 from longwatch.core.service import Service as Machine
-from longwatch.core.service_facts import AgentAnswered, AgentAsked, RunClosed, RunOpened, StateChanged
-from longwatch.core.spec import STOP
-from longwatch.how import in_short
+from longwatch.core.service_facts import RunClosed, RunOpened, StateChanged
 from longwatch.posix import wall_of
 from longwatch.posix.refusal import explain
 from longwatch.posix.spawn import INHERIT, NULL, Launch, SpawnError
 from longwatch.posix.tree import Tree
+from longwatch.runtime.hearing import Hearing, await_text, over
 from longwatch.runtime.kept import NoKeeper
 from longwatch.runtime.making import launch_mark, output_of
 from longwatch.runtime.marks import started
-from longwatch.runtime.openings import Opening, blank, last_line, summary
+from longwatch.runtime.openings import Opening, blank
 from longwatch.runtime.running import Begun, Running
 
 TYPE_CHECKING = False
@@ -37,10 +32,6 @@ if TYPE_CHECKING:
     from longwatch.runtime.driver import Timer
     from longwatch.runtime.household import Household
     from longwatch.runtime.rundir import RunDir
-
-
-#: Reasons that a limit of ours gives.
-_OURS = frozenset(REASON_OF.values())
 
 
 class Service:
@@ -61,8 +52,6 @@ class Service:
         self.last_run: dict[str, Any] | None = None
         self.refused = ""
         self._timer: Timer | None = None
-        #: When a limit told of a silence that has not been broken since.
-        self._silent_at: int | None = None
 
     # -- words in
 
@@ -164,7 +153,9 @@ class Service:
             assert self.running is not None
             self._note(started(opening.run, opening.attempt))
             self.tell(w.Spawned(word.generation, turns=self.running.watch.spec.observed))
-            self._await_ready(word.generation)
+            if self.harness.ready:
+                ready = w.BecameReady(word.generation)
+                await_text(self.running, self.harness.ready.encode(), lambda: self.tell(ready))
         else:
             self._not_started(opening, "a defect of longwatch, see the daemon's log", 125)
 
@@ -187,34 +178,13 @@ class Service:
         self.opening = None
         self.tell(w.SpawnFailed(opening.generation, why, record))
 
-    def _await_ready(self, generation: int) -> None:
-        """Look for the text whose appearance makes it ready."""
-        running, text = self.running, self.harness.ready.encode()
-        if running is None or not text:
-            return
-        pumps = list(running.process.pumps.values())
-        tails: dict[int, bytes] = {}
-
-        def look(chunk: memoryview, place: int) -> None:
-            seen = tails.get(place, b"") + bytes(chunk)
-            tails[place] = seen[-len(text) :]
-            if text in seen and taps:
-                for pump, tap in taps:
-                    pump.taps.remove(tap)
-                taps.clear()
-                self.house.host.soon(lambda now: self.tell(w.BecameReady(generation)))
-
-        taps = [(pump, lambda chunk, place=i: look(chunk, place)) for i, pump in enumerate(pumps)]
-        for pump, tap in taps:
-            pump.taps.append(tap)
-
     def follow(self, begun: Begun, child: "Child", folder: "RunDir | None" = None) -> bool:
         """Follow a program from now on; False where a defect of ours kept us from it, and it is ended then."""
-        house = self.house
+        house, hearing = self.house, Hearing(self)
         try:
             self.running = Running(
-                house.host, house.parts, self.harness, begun, child, on_over=self._over, heard=self._heard,
-                noticed=self._noticed, warn=lambda text: house.warn(self.harness.name, text), folder=folder,
+                house.host, house.parts, self.harness, begun, child, on_over=self._over, heard=hearing.heard,
+                noticed=hearing.noticed, warn=lambda text: house.warn(self.harness.name, text), folder=folder,
             )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - nothing may run that nobody follows
             house.host.failed(error)
@@ -222,10 +192,7 @@ class Service:
                 Tree(child.identity, begun.run, subreaper=False, nursery=child.nursery).kill()
             house.forget(begun.run)
             return False
-        running = self.running
-        running.effects.on_look.append(lambda watch, at: self._looked(running))
-        # Of what an earlier daemon told it is not known here; the first progress answers that, too.
-        self._silent_at = running.host.now() if begun.resumed else None
+        hearing.listen(self.running, resumed=begun.resumed)
         return True
 
     def _close_opened(self, word: "orders.CloseRun") -> None:
@@ -286,80 +253,10 @@ class Service:
 
     # -- what happens to a run
 
-    def _heard(self, fact: Fact) -> None:
-        running, generation = self.running, self.machine.generation
-        if running is None:
-            return
-        now = self.house.host.soon
-        if isinstance(fact, StopBegan) and fact.reason in _OURS:
-            now(lambda at: self.tell(w.StopStarted(generation, fact.reason)))
-        elif isinstance(fact, TreeUnkillable):
-            now(lambda at: self.tell(w.TreeStuck(generation)))
-        elif isinstance(fact, HoldBegan | HoldEnded) and fact.hold == ASKED:
-            said = AgentAsked if isinstance(fact, HoldBegan) else AgentAnswered
-            self.house.publish(said(fact.at, self.harness.name, running.run_id))
-        elif isinstance(fact, LimitFired) and fact.limit == "stall":
-            self._stalled(fact, running, generation)
-
-    def _stalled(self, fact: LimitFired, running: Running, generation: int) -> None:
-        """Say which processes it consists of, root first: that is looked at before anything is done to them."""
-        tree = tuple(info.label for info in running.tree.infos()[:12])
-        word = w.StallFound(generation, fact.at - fact.since, fact.window, fact.action, tree)
-        self.house.host.soon(lambda at: self.tell(word))
-
-    def _noticed(self, fact: Fact) -> None:
-        running = self.running
-        generation = self.machine.generation
-        # What is about to be stopped is told by its end.
-        told = isinstance(fact, LimitFired) and fact.limit != "stall" and fact.action != STOP
-        if running is not None and told:
-            assert isinstance(fact, LimitFired)
-            self._silent_at = fact.at
-            word = w.LimitFound(generation, fact.limit, fact.window)
-            self.house.host.soon(lambda at: self.tell(word))
-
-    def _looked(self, running: Running) -> None:
-        """Tell what it did meanwhile: the first progress after a notice, what its agent met with."""
-        words: list[w.Word] = []
-        generation, last = self.machine.generation, running.watch.sight.last
-        if self._silent_at is not None and last is not None and last > self._silent_at:
-            self._silent_at = None
-            words.append(w.Progressed(generation))
-        for kind, value in running.observation.heard():
-            if kind == "succeeded":
-                words.append(w.CallSucceeded(generation))
-            elif kind == "turn":
-                words.append(w.TurnSeen(generation, busy=bool(value)))
-            elif kind == "limited":
-                words.append(w.QuotaHit(generation, Limited(value.cls, value.until, value.text)))
-            elif kind == "spent":
-                words.append(w.BudgetSpent(generation, value))
-        for word in words:
-            self.house.host.soon(lambda at, word=word: self.tell(word))  # type: ignore[misc]
-
     def _over(self, running: Running) -> None:
         """Nothing is left of it, and its log is open for the last words about it."""
         self.running = self.opening = None
-        report, end = running.report, running.why_ended
-        cls = getattr(end, "cls", None)
-        progressed = bool(getattr(end, "progressed", False))
-        error = str(getattr(end, "last_error", "") or "") or last_line(report)
-        if report["termination_reason"] in _OURS:
-            # What it said last was no complaint.
-            error = in_short(report)
-        outcome = str(report["outcome"])
-        life = Life(
-            running.watch.started, self.house.host.now(), outcome, progressed=progressed,
-            reason=str(report["termination_reason"]), error=error,
-        )  # fmt: skip
-        limited = None if cls is None else Limited(cls, getattr(end, "until", None), getattr(end, "text", ""))
-        loop = report.get("limit") or {}
-        self.tell(
-            w.RunOver(
-                self.machine.generation, life, limited=limited, record=summary(report),
-                tool=str(loop.get("subject") or ""), count=running.watch.spec.loop,
-            )
-        )  # fmt: skip
+        self.tell(over(self.machine.generation, running))
         if not self.machine.alive:
             self.house.freed(self.harness)
 
