@@ -146,7 +146,7 @@ def test_whose_events(
     happened(state, tmp_path / "other" / "longwatch.toml", *STORY)
     said = verb(capsys, "events")
     assert said.code == 2
-    assert "name one by --config: " in said.err
+    assert "name one with --config: " in said.err
     assert verb(capsys, "events", "--config", "nowhere.toml").code == 2
 
 

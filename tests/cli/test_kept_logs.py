@@ -100,7 +100,7 @@ def test_a_descriptor_that_was_dropped_wakes_nobody(tmp_path: Path) -> None:
 def logs(state: Path, daemon: str) -> Path:
     """Return the folder of a daemon's logs."""
     folder = Path(paths.daemon_folder(str(state), daemon)) / "logs"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -109,10 +109,12 @@ def test_a_name_that_several_files_have_is_refused(state: Path, capsys: pytest.C
     assert of_any("web") is None
     for daemon in ("one", "two"):
         (logs(state, daemon) / "web.log").touch()
+    (logs(state, "two").parent / "daemon.json").write_text('{"config": "/h/two/longwatch.toml"}')
     with pytest.raises(Exit) as over:
         of_any("web")
     assert over.value.exit_code == 2
-    assert "web is a harness of several files" in capsys.readouterr().err
+    files = "one, /h/two/longwatch.toml"
+    assert f"web is a harness of several files; name one with --config: {files}" in capsys.readouterr().err
     (logs(state, "three") / "job.log.1").touch()
     assert of_any("job") == Kept(
         "job", str(Path(paths.daemon_folder(str(state), "three")) / "logs" / "job.log")

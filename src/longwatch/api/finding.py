@@ -44,6 +44,11 @@ def running(state: str) -> list[Answer]:
     return [{"id": name, **told} for name, told in found if told and lives(told)]
 
 
+def file_of(daemon: str, state: str) -> str:
+    """Return the configuration file of a daemon, living or not, by its id; the id itself where none is written down."""
+    return str(_told(os.path.join(daemon_folder(state, daemon), "daemon.json")).get("config") or daemon)
+
+
 def _told(path: str) -> Answer:
     try:
         with open(path, "rb") as file:

@@ -78,8 +78,11 @@ def _whose(ledger: Ledger, config: str | None) -> str:
         if config is not None or not known:
             raise
         if len(known) > 1:
+            from longwatch.api.finding import file_of  # noqa: PLC0415
+
+            files = ", ".join(file_of(each, state()) for each in known)
             raise UsageError(
-                f"events of several daemons are on record; name one by --config: {', '.join(known)}"
+                f"events of several files are on record; name one with --config: {files}"
             ) from None
         return known[0]
 

@@ -66,10 +66,10 @@ def of_any(word: str) -> Kept | None:
     daemons = [(name, _in(os.path.join(folder, name), word)) for name in _listed(folder)]
     found = [(name, kept) for name, kept in daemons if kept is not None]
     if len(found) > 1:
-        fail(
-            f"{word} is a harness of several files; name one with --config: {', '.join(n for n, _ in found)}",
-            USAGE,
-        )
+        from longwatch.api.finding import file_of  # noqa: PLC0415 - it brings a client along
+
+        files = ", ".join(file_of(name, state()) for name, _ in found)
+        fail(f"{word} is a harness of several files; name one with --config: {files}", USAGE)
     return found[0][1] if found else None
 
 
