@@ -119,6 +119,19 @@ def test_a_body_has_a_bound(web: TestClient, supervisor: Supervisor):
     assert supervisor.asked == []
 
 
+@pytest.mark.parametrize("kind", [{}, {"Content-Type": "text/plain"}])
+def test_a_body_says_that_it_is_json(web: TestClient, supervisor: Supervisor, kind):
+    """One that does not is refused: so a foreign page cannot send it. The answer says what is missing."""
+    told = web.post("/v1/harnesses/alpha/send", content=b'{"data": "QQ=="}', headers={**GOOD, **kind})
+    assert told.status_code == 422
+    assert told.json()["detail"] == (
+        "body: it is not said to be JSON; send the header Content-Type: application/json"
+    )
+    wrong = web.post("/v1/harnesses/alpha/send", json=["QQ=="], headers=GOOD)
+    assert (wrong.status_code, "Content-Type" in wrong.text) == (422, False)
+    assert supervisor.asked == []
+
+
 def test_an_unforeseen_error_is_one_line(web: TestClient, service: Service, monkeypatch):
     """A defect of ours is 500, in the shape of every refusal."""
     monkeypatch.setattr(service, "ask", lambda *_args, **_more: 1 / 0)

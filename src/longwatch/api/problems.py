@@ -57,11 +57,20 @@ async def _refused(_request: Request, error: Exception) -> JSONResponse:
     return problem(kind, str(error), nearest=error.nearest)
 
 
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    return problem(USAGE, f"{place}: {first['msg']}", WRONG)
+    why = first["msg"]
+    if place == "body" and not _says_json(request):
+        # A page in a browser can send a body without saying what it is to any address, and one of JSON only to its own.
+        why = "it is not said to be JSON; send the header Content-Type: application/json"
+    return problem(USAGE, f"{place}: {why}", WRONG)
+
+
+def _says_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
 async def _http(_request: Request, error: Exception) -> JSONResponse:
