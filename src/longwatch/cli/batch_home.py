@@ -175,15 +175,15 @@ class Positions:
 
     def rest(self, item: str, run: str) -> None:
         """A run is over: hold its file no longer. It stays until the next run of the item, as its end may not be kept yet."""
-        descriptor = self._files.pop(f"{file_name(item)}.{run}", None)
+        descriptor = self._files.pop(_name(item, run), None)
         if descriptor is not None:
             os.close(descriptor)
 
     def _file(self, item: str, run: str) -> int:
-        name = f"{file_name(item)}.{run}"
+        name = _name(item, run)
         if name not in self._files:
             for old in os.listdir(self._folder):
-                if old.startswith(f"{file_name(item)}.") and old != name:
+                if old.startswith(_name(item, "")) and old != name:
                     self._drop(old)
             path = os.path.join(self._folder, name)
             self._files[name] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -199,6 +199,11 @@ class Positions:
         for descriptor in self._files.values():
             os.close(descriptor)
         self._files.clear()
+
+
+def _name(item: str, run: str) -> str:
+    """Return the name of a run's file; the sign between stands in no name of an item."""
+    return f"{file_name(item)}={run}"
 
 
 __all__ = ["HomeHands"]
