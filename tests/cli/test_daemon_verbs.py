@@ -159,7 +159,7 @@ def test_a_reload_says_what_it_does(up: Place) -> None:
     said = up("reload").out
     assert "added: new" in said
     assert "pending restart: clock" in said
-    assert "no longer in the file, running on: bad; --prune stops" in said
+    assert "no longer in the file: bad; what still runs goes on, --prune stops it" in said
     assert up.harness("clock")["pid"] == before
     assert "pending restart" in up("ls").out
     told = json.loads(up("reload", "--restart", "--prune", "--json").out)

@@ -283,15 +283,15 @@ def test_asleep_over_the_reset(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("act", "words"),
     [
-        ({"limit": "Credit balance is too low", "error": "billing_error"}, "lack of money; that needs you"),
+        ({"limit": "Credit balance is too low", "error": "billing_error"}, "lack of credit; that needs you"),
         ({"limit": "Invalid API key", "error": "authentication_failed", "status": 401}, "a refused login; that needs you"),
         ({"limit": "You've hit your limit \u00b7 resets soon"}, "a usage limit; nobody says until when"),
         ({"limit": "You\u2019ve hit your limit \u00b7 resets 30"}, "a usage limit; nobody says until when"),
     ],
-    ids=["money", "auth", "unreadable", "unreadable number"],
+    ids=["credit", "auth", "unreadable", "unreadable number"],
 )  # fmt: skip
 def test_what_needs_a_human(stage: Stage, act: dict[str, Any], words: str) -> None:
-    """Money, a refused login, and a limit without an end that can be read: one line says what to type, nothing waits."""
+    """Credit, a refused login, and a limit without an end that can be read: one line says what to type, nothing waits."""
     stage.plan({**act, "exit": 1})
     done = supervise("--resume-on-limit", program=["claude", "-p", PROMPT])
     assert done.code == 1
