@@ -169,13 +169,14 @@ def test_an_open_run_has_a_question_mark_when_no_daemon_answers(state: Path, cap
     harness_run(state, "web-aaaaaa", 1)
     (row,) = verb(capsys, "runs").out.splitlines()[1:]
     assert "running?" in row.split()
-    assert row.split()[2] == "?"
+    # Right after midnight the start has a date, which is a word more.
+    assert "?" in row.split()[2:5]
     assert "started by the clock, no end on record yet" in row
     assert json.loads(verb(capsys, "runs", "--json").out)["runs"][0]["daemon_answers"] is False
     daemon_lives(state)
     (row,) = verb(capsys, "runs").out.splitlines()[1:]
     assert "running" in row.split()
-    assert row.split()[2].startswith(("1h", "59m"))
+    assert any(word.startswith(("1h", "59m")) for word in row.split()[2:5])
     assert json.loads(verb(capsys, "runs", "--json").out)["runs"][0]["daemon_answers"] is True
 
 
