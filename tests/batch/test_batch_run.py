@@ -248,8 +248,8 @@ def test_the_same_failure_over_and_over_ends_the_tries_early(tmp_path: Path) -> 
 
 @pytest.mark.capability("CAP-52")
 def test_off_a_terminal_a_heartbeat_is_a_line_of_json(tmp_path: Path) -> None:
-    """Each cycle one line: a summary, and of each item its lifecycle, step, checkpoint and log."""
-    script = f"{helpers.LONGWATCH} checkpoint here; sleep 0.6"
+    """Each cycle one line: a summary, and of each item its lifecycle, step, checkpoint, last progress and log."""
+    script = f"{helpers.LONGWATCH} checkpoint here; echo said; sleep 0.6"
     plan = Plan(tmp_path, sh("a", script), sh("b", "exit 0", needs=["a"]))
     done = plan.run("--heartbeat", "250ms")
     beats = [json.loads(line) for line in done.err.splitlines() if line.startswith("{")]
@@ -258,6 +258,7 @@ def test_off_a_terminal_a_heartbeat_is_a_line_of_json(tmp_path: Path) -> None:
     assert beat["summary"] == {"running": 1, "completed": 0, "failed": 0, "pending": 1, "total": 2}
     (item,) = beat["items"]
     assert (item["id"], item["lifecycle"], item["step"]) == ("a", "running", "running")
+    assert any(beat["items"][0]["progress_ms"] is not None for beat in beats)
     assert item["log"] == str(plan.base / "logs" / "a.log")
 
 

@@ -133,6 +133,20 @@ class Foreground:
         return dict(json.loads(kept.read_text()))
 
 
+def test_what_it_says_of_itself_has_both_clocks(here: Here, tmp_path: Path) -> None:
+    """Also when no limit has looked at the output yet: whoever follows it from afar knows nothing else."""
+    go = tmp_path / "go"
+    seen = Foreground(here, here.spec(["sh", "-c", f"echo one; until test -e {go}; do sleep 0.05; done"]))
+
+    def moved() -> bool:
+        told = read(here.folder(seen.spec), STATE) or {}
+        return bool(told.get("progress_ms") and told.get("alive_ms"))
+
+    helpers.wait_until(moved, 20, "its clocks")
+    go.touch()
+    assert seen.process.wait(15) == 0
+
+
 def test_warned_an_item_is_marked_and_goes_on(here: Here, tmp_path: Path) -> None:
     """USR2 marks it, once: it can be gone on with from then on, whatever comes. Finished in time it is completed."""
     go = tmp_path / "go"

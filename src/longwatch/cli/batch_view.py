@@ -271,7 +271,7 @@ class View:
     def _item(self, state: Mapping[str, Any]) -> dict[str, Any]:
         assert self._batch is not None
         running = self._batch.running(state["id"])
-        source = None if running is None else running.watch.sight.last
+        progress = None if running is None else running.clocks[1]
         named = [] if running is None else checkpoints(paths.state(), running.run_id)
         return {
             "id": state["id"],
@@ -281,5 +281,5 @@ class View:
             "run": state.get("run"),
             "checkpoint": named[-1] if named else state.get("checkpoint"),
             "log": state.get("log"),
-            "progress_ms": None if source is None else self._host.now() - source,
+            "progress_ms": None if progress is None else max(0, self._host.now() - progress),
         }

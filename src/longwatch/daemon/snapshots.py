@@ -94,17 +94,14 @@ def _watched(service: "Service", now: int) -> "dict[str, Any]":
     seen = running.watch.snapshot(now)
     kinds = {hold["kind"]: hold for hold in seen["holds"]}
     sources = {name: dict(source) for name, source in seen["sources"].items()}
-    alive, progress = seen["alive_ms"], seen["progress_ms"]
     for name, pump in running.process.pumps.items():
-        # What came since the driver looked: clocks are shown as they are, not as they were told.
-        if pump.alive:
-            alive = now - pump.alive if alive is None else min(alive, now - pump.alive)
+        # What came since the driver looked: sources are shown as they are, not as they were told.
         if pump.count and name in sources:
             sources[name] = {"last_ms": max(0, now - pump.last), "count": pump.count}
-            progress = now - pump.last if progress is None else min(progress, now - pump.last)
+    alive, progress = running.clocks
     return {
-        "alive_ms": None if alive is None else max(0, alive),
-        "progress_ms": None if progress is None else max(0, progress),
+        "alive_ms": None if alive is None else max(0, now - alive),
+        "progress_ms": None if progress is None else max(0, now - progress),
         "progress_source": running.watch.sight.newest or _newest(sources),
         "limits": _limits(service, seen["limits"]),
         "calls": [],

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
             """Whether it was told to end, or has."""
 
         @property
-        def watch(self) -> Any:
-            """What knows, as its `sight`, when it moved last."""
+        def clocks(self) -> tuple[int | None, int | None]:
+            """When it was last alive and when it last made progress, on our clock; None: never."""
 
         def stop(self, reason: str, origin: str | None, grace: int | None) -> object:
             """End it."""

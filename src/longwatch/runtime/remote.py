@@ -29,18 +29,6 @@ LOCATE_LIMIT = 120_000
 AGAIN, AGAIN_MOST = 1_000, 2_000
 
 
-class Seen:
-    """When a placed run last made progress, on our clock; named as it is in a watch, so that one view shows both."""
-
-    def __init__(self) -> None:
-        self.last: int | None = None
-
-    @property
-    def sight(self) -> "Seen":
-        """What was seen."""
-        return self
-
-
 class Remote:
     """One placed run of an item. It tells its place what it hears, and the attempt how it ended."""
 
@@ -55,7 +43,8 @@ class Remote:
             "lease": lease,
         }
         self.fence = Fence(lease, _granted(state))
-        self.watch = Seen()
+        #: When it was last alive and when it last made progress, on our clock.
+        self.clocks: tuple[int | None, int | None] = (None, None)
         self._asked: tuple[str, str | None, int | None] | None = None
         self._exit: Told | None = None
         self._placed = False
@@ -171,8 +160,9 @@ class Remote:
     def _take_in(self, told: "Told") -> bool:
         """Take what is new; return whether anything is."""
         self._since = told["since"]
-        progress = (told["state"] or {}).get("progress_ms")
-        self.watch.last = None if progress is None else now() - max(told["stamp"] - progress, 0)
+        standing = told["state"] or {}
+        alive, progress = standing.get("alive_ms"), standing.get("progress_ms")
+        self.clocks = (_here(alive, told["stamp"]), _here(progress, told["stamp"]))
         self.place.heard(self, told)
         self._keep_position()
         return self.pull.to(told["output"][1]) or bool(told["events"])
@@ -269,6 +259,11 @@ def _granted(state: "State") -> int | None:
     if told["boot"] == boot_id():
         return int(told["at_ms"])
     return now() + int(told["wall_ms"]) - wall_of(now())
+
+
+def _here(at: int | None, stamp: int) -> int | None:
+    """Return on our clock what was `stamp - at` ms ago on the run's, which told us just now."""
+    return None if at is None else now() - max(stamp - at, 0)
 
 
 def _whatever(told: "Any", error: "Any") -> None:

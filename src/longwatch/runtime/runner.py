@@ -164,13 +164,13 @@ class Runner:
     def note(self) -> None:
         """Write down how it stands."""
         state, running = self.attempt.state, self._running()
-        sight = None if running is None else running.watch.sight
+        alive, progress = (None, None) if running is None else running.clocks
         self.files.state({
             "run": state["run"], "attempt": state["attempt"], "item": self.attempt.item,
             **self._who, "host": os.uname().nodename, "looked_ms": now(),
             "lease_until": None if self.lease is None else self.lease.until,
             "state": self._standing(running), "cause": self.cause or None,
-            "alive_ms": None if sight is None else sight.alive, "progress_ms": None if sight is None else sight.last,
+            "alive_ms": alive, "progress_ms": progress,
             "pid": None if running is None else running.child.pid,
         })  # fmt: skip
 

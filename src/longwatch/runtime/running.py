@@ -242,6 +242,17 @@ class Running:
     # -- what it is asked
 
     @property
+    def clocks(self) -> tuple[int | None, int | None]:
+        """Return when it was last alive and when it last made progress (None: never), also what its watch was not told yet."""
+        sight = self.watch.sight
+        alive, progress = sight.alive or 0, sight.last or 0
+        for name, pump in self.process.pumps.items():
+            alive = max(alive, pump.alive)
+            if name in sight.declared:
+                progress = max(progress, pump.last)
+        return alive or None, progress or None
+
+    @property
     def stopping(self) -> bool:
         """Whether it was told to end, or has."""
         return self.watch.ending.began or self._stop_command is not None
