@@ -15,7 +15,7 @@ from longwatch.posix.process import Process
 from longwatch.posix.reactor import Reactor
 from longwatch.posix.spawn import MERGED, NULL, Launch, spawn
 from longwatch.runtime.conduit import Conduit, Mirror
-from longwatch.runtime.logfile import Logs
+from longwatch.runtime.logs import Logs
 
 count, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
