@@ -227,7 +227,8 @@ class TestRestoring:
 
     def test_the_daemon_is_gone(self, screen, monkeypatch):
         """By the end of the daemon, once it has been gone for longer than an upgrade takes."""
-        helpers.kill_all([self.running.program, self.running.process.pid])
+        # Before its program, so that it cannot say any more how that has ended.
+        helpers.kill_all([self.running.process.pid, self.running.program])
         self.running.process.wait()
         assert screen.wait(20) == 3
         self.restored(screen)
