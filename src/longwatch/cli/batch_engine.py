@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from longwatch.cli.batch_going import go_through, plan_of, sinks
+from longwatch.cli.batch_going import go_through, ground, plan_of, sinks
 from longwatch.cli.batch_home import HomeHands
 from longwatch.cli.batch_run import NOT_NOW, Wishes, perform
 from longwatch.cli.batch_view import Prefixed, View
@@ -20,7 +20,6 @@ from longwatch.runtime.batch import Batch
 from longwatch.runtime.engines.bridged import Bridge
 from longwatch.runtime.engines.protocol import REFUSED, EngineError
 from longwatch.runtime.host import Host
-from longwatch.runtime.logs import Logs
 from longwatch.runtime.marks import text_of
 from longwatch.runtime.placing import Placing
 from longwatch.runtime.remote import Remote
@@ -57,13 +56,9 @@ def _run(
 ) -> int | None:  # fmt: skip
     """Go through the plan; return the signal that ended it, if one did."""
     with ExitStack() as stack:
-        host = Host()
-        stack.callback(host.close)
-        stack.callback(shelf.close)
+        host, logs = ground(stack, shelf)
         redaction = Redaction.of((work.harness for work in loaded.works), os.environ)
         view = PlacedView(host, loaded, wishes.heartbeat, redaction)
-        logs = Logs(os.path.join(shelf.base, "logs"))
-        stack.callback(logs.close)
         bridge = Bridge(host, engine, words, os.path.join(shelf.base, "engine.log"))
         stack.callback(bridge.close)
         _look_at_nodes(host, bridge)

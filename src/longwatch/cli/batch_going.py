@@ -1,5 +1,6 @@
 """Going through a plan, wherever its items run: what is heard meanwhile, and what is said of a defect of ours."""
 
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -29,6 +30,16 @@ def plan_of(loaded: Loaded, states: Mapping[str, Any], only: Sequence[str]) -> P
     kept = {name: state["lifecycle"] for name, state in states.items()}
     items = [work.item for work in loaded.works]
     return Plan(items, loaded.jobs, kept=kept, only=only or None, alike=loaded.alike)
+
+
+def ground(stack: ExitStack, shelf: Workstreams) -> tuple[Host, Logs]:
+    """Return what a plan is gone through on, the loop and the logs of its items; the stack lets go of them, and of the shelf."""
+    host = Host()
+    stack.callback(host.close)
+    stack.callback(shelf.close)
+    logs = Logs(os.path.join(shelf.base, "logs"))
+    stack.callback(logs.close)
+    return host, logs
 
 
 def go_through(host: Host, batch: Batch, shelf: Workstreams, view: View) -> int | None:

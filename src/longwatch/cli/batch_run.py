@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from longwatch import paths
-from longwatch.cli.batch_going import go_through, plan_of, sinks
+from longwatch.cli.batch_going import go_through, ground, plan_of, sinks
 from longwatch.cli.batch_report import show
 from longwatch.cli.batch_view import View
 from longwatch.cli.render import clean, fail, note
@@ -30,9 +30,7 @@ from longwatch.posix.spawn import SpawnError
 from longwatch.redaction import Redaction
 from longwatch.runtime.batch import Batch
 from longwatch.runtime.below import Below
-from longwatch.runtime.host import Host
 from longwatch.runtime.kept import Keeper
-from longwatch.runtime.logs import Logs
 from longwatch.runtime.running import Parts
 from longwatch.store import batches
 from longwatch.store.workstreams import Workstreams
@@ -109,13 +107,9 @@ def _run(
 ) -> int | None:
     """Go through the plan; return the signal that ended it, if one did."""
     with ExitStack() as stack:
-        host = Host()
-        stack.callback(host.close)
-        stack.callback(shelf.close)
+        host, logs = ground(stack, shelf)
         redaction = Redaction.of((work.harness for work in loaded.works), os.environ)
         view = View(host, loaded, wishes.heartbeat, redaction)
-        logs = Logs(os.path.join(shelf.base, "logs"))
-        stack.callback(logs.close)
         agents = Agents(shelf.base, note)
         for text in agents.configure(work.harness for work in loaded.works):
             note(text)
